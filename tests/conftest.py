@@ -1,0 +1,117 @@
+"""Shared fixtures: a real PostgreSQL for the session, and a fresh migrated database for each test that asks for one.
+
+The server is an embedded one, or the one that EBBTIDE_TEST_DATABASE_URL names; where that leads through a pooler,
+EBBTIDE_TEST_ADMIN_URL is the direct way for making databases and EBBTIDE_TEST_LISTEN_URL for LISTEN.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from ebbtide.storage.embedded import EmbeddedServer
+from ebbtide.storage.migrate import migrate
+from ebbtide.storage.pool import Database
+
+_WORKER = f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Server:
+    """How tests reach PostgreSQL: as the gateway does, directly for administration, directly for LISTEN."""
+
+    url: str
+    admin_url: str
+    listen_url: str
+
+    async def execute(self, sql: str) -> None:
+        connection = await asyncpg.connect(self.admin_url)
+        try:
+            await connection.execute(sql)
+        finally:
+            await connection.close()
+
+
+def database_at(url: str, name: str) -> str:
+    """`url` with another database."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """A data folder for an embedded server: its path is short, and the user that root drops to may reach it."""
+    with tempfile.TemporaryDirectory(prefix="ebb-", dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder) / "data"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """The PostgreSQL of this test session."""
+    if url := os.environ.get("EBBTIDE_TEST_DATABASE_URL"):
+        admin_url = os.environ.get("EBBTIDE_TEST_ADMIN_URL", url)
+        yield Server(url, admin_url, os.environ.get("EBBTIDE_TEST_LISTEN_URL", admin_url))
+        return
+    with tempfile.TemporaryDirectory(prefix="ebb-", dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        embedded = EmbeddedServer(Path(folder) / "data", fsync=False)
+        embedded.start()
+        yield Server(embedded.url, embedded.url, embedded.url)
+        embedded.leave()
+
+
+@pytest.fixture(scope="session")
+def server_url(server: Server) -> str:
+    """The server as the gateway reaches it, with its first database."""
+    return server.url
+
+
+@pytest.fixture(scope="session")
+async def template(server: Server) -> AsyncIterator[str]:
+    """The name of a migrated database to copy."""
+    name = f"ebb_template_{_WORKER}"
+    await server.execute(f"create database {name}")
+    async with await Database.connect(database_at(server.admin_url, name)) as database:
+        await migrate(database)
+    yield name
+    await server.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+async def empty_database_url(server: Server) -> AsyncIterator[str]:
+    """A fresh database without any tables."""
+    name = f"ebb_empty_{_WORKER}_{next(_NUMBERS)}"
+    await server.execute(f"create database {name} template template0 strategy file_copy")
+    yield database_at(server.url, name)
+    await server.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+async def database_url(server: Server, template: str) -> AsyncIterator[str]:
+    """A fresh migrated database, for tests that start processes; see also `listen_url`."""
+    name = f"ebb_test_{_WORKER}_{next(_NUMBERS)}"
+    await server.execute(f"create database {name} template {template} strategy file_copy")
+    yield database_at(server.url, name)
+    await server.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def listen_url(server: Server, database_url: str) -> str:
+    """The direct way to the database of `database_url`."""
+    return database_at(server.listen_url, urlsplit(database_url).path.lstrip("/"))
+
+
+@pytest.fixture
+async def database(database_url: str, listen_url: str) -> AsyncIterator[Database]:
+    """A fresh migrated database of its own for each test."""
+    async with await Database.connect(database_url, listen_url=listen_url) as database:
+        yield database
