@@ -1,0 +1,103 @@
+"""What makes one request of a batch good: its shape, its target, its model. Pure; the same for both input methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ebbtide.accounts.roles import Role
+from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.model import Model, is_auto_name
+from ebbtide.dialects.openai.requests import check_batch_body, parse_line
+from ebbtide.dialects.values import ENDPOINTS, Target
+from ebbtide.errors import InvalidRequest
+
+ROUTE_UNAVAILABLE = "batch_route_unavailable"
+_MODEL_TYPES = {"chat": "chat", "embeddings": "embedding"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a batch's requests are held to. `endpoint` None: the first request sets it. `one_model`: files only."""
+
+    catalog: Catalog
+    role: Role
+    endpoint: str | None
+    one_model: bool
+
+
+class RequestChecker:
+    """Checks the requests of one batch in order; remembers what must be unique or the same across them."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._seen: set[str] = set()
+        self._models: dict[str, Model] = {}
+        self._first_model: str | None = None
+        self.endpoint = rules.endpoint
+
+    @property
+    def target(self) -> Target:
+        """The target all requests share; known once one was checked."""
+        assert self.endpoint is not None
+        return ENDPOINTS[self.endpoint]
+
+    def check(self, raw: bytes | memoryview) -> tuple[str, str]:
+        """The custom_id and the canonical model of one request; raises InvalidRequest."""
+        line = parse_line(raw, require_url=self._rules.endpoint is not None)
+        try:
+            self._check_url(line.url)
+            self._check_unique(line.custom_id)
+            return line.custom_id, self._model_of(check_batch_body(self.target, line.body)).id
+        except InvalidRequest as error:
+            raise _named(error, line.custom_id) from None
+
+    def _check_url(self, url: str) -> None:
+        if self.endpoint is None:
+            if url not in ENDPOINTS:
+                raise InvalidRequest(f"url must be one of {', '.join(ENDPOINTS)}", code="url_mismatch", param="url")
+            self.endpoint = url
+        elif url != self.endpoint:
+            expected = "the batch's endpoint" if self._rules.endpoint else "the url of the requests before it"
+            raise InvalidRequest(f"url must be {self.endpoint}, {expected}", code="url_mismatch", param="url")
+
+    def _check_unique(self, custom_id: str) -> None:
+        if custom_id in self._seen:
+            raise InvalidRequest("custom_id is used twice", code="duplicate_custom_id", param="custom_id")
+        self._seen.add(custom_id)
+
+    def _model_of(self, name: str) -> Model:
+        model = self._models.get(name)
+        if model is None:
+            model = self._models[name] = resolve_for_batch(self._rules, name, self.target)
+        if self._rules.one_model and model.id != (self._first_model or model.id):
+            raise InvalidRequest(
+                "every line of a file must use the same model", code="model_mismatch", param="body.model"
+            )
+        self._first_model = model.id
+        return model
+
+
+def resolve_for_batch(rules: Rules, name: str, target: Target) -> Model:
+    """The model behind a name; raises InvalidRequest when a batch cannot use it for this target."""
+    if is_auto_name(name):
+        raise InvalidRequest(
+            f"Model '{name}' chooses a model for each request and cannot be used in a batch; name a specific model",
+            param="body.model",
+        )
+    model = rules.catalog.usable(name, rules.role)
+    if model is None:
+        raise InvalidRequest(f"Model '{name}' not found", code="model_not_found", param="body.model")
+    if model.type != _MODEL_TYPES[target]:
+        serves = "embeddings" if model.type == "embedding" else "chat completions"
+        raise InvalidRequest(f"Model '{name}' serves {serves} only", param="body.model")
+    if not model.has_batch_route:
+        raise InvalidRequest(
+            f"Model '{name}' has no route that batch work may use", code=ROUTE_UNAVAILABLE, param="body.model"
+        )
+    return model
+
+
+def _named(error: InvalidRequest, custom_id: str) -> InvalidRequest:
+    named = InvalidRequest(error.message, code=error.code, param=error.param)
+    named.add_note(custom_id)
+    return named

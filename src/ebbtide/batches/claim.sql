@@ -1,0 +1,94 @@
+-- name: waiting_models
+-- Models with items that may be claimed now, under the eligibility rule that claims use.
+select distinct q.model from batch_queues q join batch_jobs j on j.no = q.batch_no
+where q.queued > 0 and q.next_ready_at <= $1
+  and j.phase = 'open' and j.closing is null and j.deleted_at is null and (j.expires_at is null or j.expires_at > $1)
+  and j.api_surface = any($2) and j.target = any($3) and j.schema_version <= $4;
+
+-- name: next_ready_at
+-- When the earliest item that waits for a later time becomes ready.
+select min(next_ready_at) from batch_queues where queued > 0 and next_ready_at > $1 and next_ready_at <> 'infinity';
+
+-- name: list_candidates
+-- Batches with items of a model to claim, most urgent first, and whether their creator may still act.
+select q.batch_no, j.account_id, j.expires_at, q.queued, a.role,
+       a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2) as creator_valid
+from batch_queues q
+join batch_jobs j on j.no = q.batch_no
+join accounts a on a.id = j.account_id
+join api_keys k on k.id = j.key_id
+where q.model = $1 and q.queued > 0 and q.next_ready_at <= $2
+  and j.phase = 'open' and j.closing is null and j.deleted_at is null and (j.expires_at is null or j.expires_at > $2)
+  and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5
+order by j.expires_at, q.batch_no limit $6;
+
+-- name: lock_model
+-- One claim of a model at a time, across all processes.
+select pg_advisory_xact_lock(hashtextextended('ebbtide.claim.' || $1::text, 0));
+
+-- name: lock_user_states
+-- Lock the accounts a transaction touches, in order, and read their recent batch time.
+select account_id, service_seconds * 0.5 ^ greatest(extract(epoch from $2::timestamptz - service_at) / 300, 0)
+       as service_seconds
+from batch_user_state where account_id = any($1) order by account_id for no key update;
+
+-- name: list_slots
+-- The slots that living workers hold for a model.
+select s.account_id, s.worker_no, s.slots, s.wanted > 0 and s.asked_at > now() - interval '3 seconds' as wants
+from batch_slots s join workers w on w.no = s.worker_no
+where s.model = $1 and w.ended_at is null and w.lease_until > now();
+
+-- name: account_slots
+-- The slots that accounts hold on all models but one.
+select s.account_id, sum(s.slots)::int as slots
+from batch_slots s join workers w on w.no = s.worker_no
+where s.account_id = any($1) and s.model <> $2 and w.ended_at is null and w.lease_until > now()
+group by s.account_id;
+
+-- name: set_slots
+-- What a worker holds of a model from now on, and what it asked for in vain.
+insert into batch_slots (model, account_id, worker_no, slots, wanted, asked_at)
+select $1, account_id, $2, slots, wanted, now()
+from unnest($3::text[], $4::int[], $5::int[]) as s(account_id, slots, wanted)
+on conflict (model, account_id, worker_no) do update
+set slots = excluded.slots, wanted = excluded.wanted, asked_at = excluded.asked_at;
+
+-- name: drop_slots
+-- A worker's empty rows for a model.
+delete from batch_slots where model = $1 and worker_no = $2 and slots = 0 and wanted = 0;
+
+-- name: lock_claimable
+-- Lock batches in order; only those from which items may still be started come back.
+select no, id, account_id, key_id, target, input_id, expires_at from batch_jobs
+where no = any($1) and phase = 'open' and closing is null and deleted_at is null
+  and (expires_at is null or expires_at > $2)
+order by no for no key update;
+
+-- name: claim_items
+-- Take ready items of locked batches, oldest first, and raise their epoch.
+update batch_items i set state = 'running', worker_no = $4, claim_epoch = claim_epoch + 1
+from (
+    select picked.batch_no, picked.id
+    from unnest($1::bigint[], $2::int[]) as want(batch_no, take)
+    cross join lateral (
+        select q.batch_no, q.id from batch_items q
+        where q.batch_no = want.batch_no and q.model = $3 and q.state = 'queued' and q.ready_at <= $5
+        order by q.ready_at, q.id limit want.take for update skip locked
+    ) picked
+) p
+where i.batch_no = p.batch_no and i.id = p.id and i.state = 'queued'
+returning i.batch_no, i.id, i.claim_epoch, i.attempts, i.custom_id, i.chunk, i.line_offset, i.line_length;
+
+-- name: count_claimed
+-- Move claimed items from waiting to running; a queue that gave fewer than asked learns when to be asked again.
+update batch_queues q
+set queued = q.queued - c.claimed, running = q.running + c.claimed,
+    next_ready_at = case when c.claimed < c.asked then coalesce(
+        (select min(ready_at) from batch_items i where i.batch_no = q.batch_no and i.model = q.model
+         and i.state = 'queued'), 'infinity') else q.next_ready_at end
+from unnest($2::bigint[], $3::int[], $4::int[]) as c(batch_no, asked, claimed)
+where q.batch_no = c.batch_no and q.model = $1;
+
+-- name: start_batches
+-- The first claim of a batch is when it comes to be in progress.
+update batch_jobs set in_progress_at = $2 where no = any($1) and in_progress_at is null;

@@ -1,0 +1,134 @@
+"""The claim's statements, one typed function each. What they do together is ebbtide.worker.claim's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ebbtide.accounts.roles import Role
+from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS
+from ebbtide.storage.pool import Connection
+from ebbtide.storage.queries import load_queries
+
+_Q = load_queries("ebbtide.batches", "claim.sql")
+_KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
+MAX_CANDIDATES: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A batch with `queued` items of one model to claim. `creator_valid`: its key and account may still act."""
+
+    batch_no: int
+    account_id: str
+    expires_at: datetime | None
+    queued: int
+    role: Role
+    creator_valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSlots:
+    """Slots that one living worker holds of a model for one account; `wants` more and got none lately."""
+
+    account_id: str
+    worker_no: int
+    slots: int
+    wants: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimableBatch:
+    """A locked batch whose items may be started."""
+
+    no: int
+    id: str
+    account_id: str
+    key_id: str
+    target: str
+    input_id: str
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedItem:
+    """An item this worker now owns under `claim_epoch`; `attempts` counted so far, before this one."""
+
+    batch_no: int
+    id: int
+    claim_epoch: int
+    attempts: int
+    custom_id: str
+    chunk: int
+    line_offset: int
+    line_length: int
+
+
+async def waiting_models(conn: Connection, now: datetime) -> list[str]:
+    return [row["model"] for row in await conn.fetch(_Q["waiting_models"], now, *_KNOWN)]
+
+
+async def next_ready_at(conn: Connection, now: datetime) -> datetime | None:
+    ready: datetime | None = await conn.fetchval(_Q["next_ready_at"], now)
+    return ready
+
+
+async def list_candidates(conn: Connection, model: str, now: datetime) -> list[Candidate]:
+    rows = await conn.fetch(_Q["list_candidates"], model, now, *_KNOWN, MAX_CANDIDATES)
+    return [
+        Candidate(r["batch_no"], r["account_id"], r["expires_at"], r["queued"], Role(r["role"]), r["creator_valid"])
+        for r in rows
+    ]
+
+
+async def lock_model(conn: Connection, model: str) -> None:
+    await conn.execute(_Q["lock_model"], model)
+
+
+async def lock_user_states(conn: Connection, account_ids: Sequence[str], now: datetime) -> dict[str, float]:
+    """Recent batch seconds by account; every account is locked until the transaction ends."""
+    rows = await conn.fetch(_Q["lock_user_states"], account_ids, now)
+    return {row["account_id"]: float(row["service_seconds"]) for row in rows}
+
+
+async def list_slots(conn: Connection, model: str) -> list[HeldSlots]:
+    return [HeldSlots(**row) for row in await conn.fetch(_Q["list_slots"], model)]
+
+
+async def account_slots(conn: Connection, account_ids: Sequence[str], but_model: str) -> dict[str, int]:
+    rows = await conn.fetch(_Q["account_slots"], account_ids, but_model)
+    return {row["account_id"]: row["slots"] for row in rows}
+
+
+async def set_slots(conn: Connection, model: str, worker_no: int, rows: Sequence[tuple[str, int, int]]) -> None:
+    """`rows`: (account, slots held, slots asked for and not granted)."""
+    if rows:
+        accounts, slots, wanted = zip(*rows, strict=True)
+        await conn.execute(_Q["set_slots"], model, worker_no, accounts, slots, wanted)
+    if any(slots == 0 and wanted == 0 for _, slots, wanted in rows):
+        await conn.execute(_Q["drop_slots"], model, worker_no)
+
+
+async def lock_claimable(conn: Connection, batch_nos: Sequence[int], now: datetime) -> list[ClaimableBatch]:
+    return [ClaimableBatch(**row) for row in await conn.fetch(_Q["lock_claimable"], batch_nos, now)]
+
+
+async def claim_items(
+    conn: Connection, model: str, takes: Sequence[tuple[int, int]], worker_no: int, now: datetime
+) -> list[ClaimedItem]:
+    """`takes`: (batch, how many) of batches locked by lock_claimable."""
+    batch_nos, counts = zip(*takes, strict=True)
+    rows = await conn.fetch(_Q["claim_items"], batch_nos, counts, model, worker_no, now)
+    return [ClaimedItem(*row.values()) for row in rows]
+
+
+async def count_claimed(conn: Connection, model: str, counts: Sequence[tuple[int, int, int]]) -> None:
+    """`counts`: (batch, asked, claimed)."""
+    batch_nos, asked, claimed = zip(*counts, strict=True)
+    await conn.execute(_Q["count_claimed"], model, batch_nos, asked, claimed)
+
+
+async def start_batches(conn: Connection, batch_nos: Sequence[int], now: datetime) -> None:
+    await conn.execute(_Q["start_batches"], batch_nos, now)

@@ -1,0 +1,122 @@
+"""A batch as it is stored, and what the outside is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from ebbtide.batches.states import FINAL_STATUSES
+
+# What this build can run: every query of a worker filters on these three.
+SURFACES: Final = ("openai_inline", "openai_file")
+TARGETS: Final = ("chat", "embeddings")
+BATCH_SCHEMA_VERSION: Final = 1
+
+ENDPOINTS: Final[Mapping[str, str]] = {"chat": "/v1/chat/completions", "embeddings": "/v1/embeddings"}
+
+WORK_CHANNEL: Final = "ebbtide_work"  # something may be claimed; the payload names the model, or nothing
+DUTY_CHANNEL: Final = "ebbtide_duty"  # a batch waits to be validated, closed or sealed
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A row of batch_jobs. Times are aware UTC datetimes; `errors` and `metadata` are JSON text as stored."""
+
+    no: int
+    id: str
+    account_id: str
+    key_id: str
+    api_surface: str
+    target: str
+    input_id: str
+    output_id: str | None
+    error_id: str | None
+    metadata: str | None
+    completion_window: str
+    retention_days: int
+    phase: str
+    closing: str | None
+    status: str
+    error_code: str | None
+    error_message: str | None
+    errors: str | None
+    created_at: datetime
+    in_progress_at: datetime | None
+    expires_at: datetime | None
+    closing_at: datetime | None
+    finalizing_at: datetime | None
+    sealed_at: datetime | None
+    results_expires_at: datetime | None
+    total: int
+    completed: int
+    failed: int
+    cancelled: int
+    expired: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    cost_usd: Decimal
+    cost_unknown_attempts: int
+
+    @property
+    def endpoint(self) -> str:
+        return ENDPOINTS[self.target]
+
+    @property
+    def input_file_id(self) -> str | None:
+        """The uploaded file; None for a direct batch, whose lines are nobody's file."""
+        return self.input_id if self.api_surface == "openai_file" else None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in FINAL_STATUSES
+
+
+def job_from_row(row: Any) -> Job:
+    return Job(**row)
+
+
+def timestamps(job: Job) -> dict[str, int | None]:
+    """The batch object's times in Unix seconds, under OpenAI's field names; None until reached."""
+    ended = {f"{status}_at": job.sealed_at if job.status == status else None for status in FINAL_STATUSES}
+    times = {
+        "created_at": job.created_at,
+        "in_progress_at": job.in_progress_at,
+        "expires_at": job.expires_at,
+        "finalizing_at": job.finalizing_at,
+        "cancelling_at": job.closing_at if job.closing == "cancelled" else None,
+        "results_expires_at": job.results_expires_at,
+        **ended,
+    }
+    return {name: None if time is None else int(time.timestamp()) for name, time in times.items()}
+
+
+def window_end(created: datetime, hours: int) -> datetime | None:
+    """When a batch's unstarted requests expire; `hours` 0 means never."""
+    return created + timedelta(hours=hours) if hours else None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A request that passed its checks: whose line lies at (chunk, offset, length) of the batch's input."""
+
+    custom_id: str
+    model: str
+    chunk: int
+    line_offset: int
+    line_length: int
+
+
+class LineProblem(msgspec.Struct, frozen=True):
+    """One thing wrong with a file, in the shape of OpenAI's `errors.data[]`."""
+
+    code: str
+    message: str
+    param: str | None = None
+    line: int | None = None

@@ -1,0 +1,32 @@
+-- name: get_batch
+-- One batch that has not been deleted.
+select no, id, account_id, key_id, api_surface, target, input_id, output_id, error_id, metadata, completion_window,
+       retention_days, phase, closing, status, error_code, error_message, errors, created_at, in_progress_at,
+       expires_at, closing_at, finalizing_at, sealed_at, results_expires_at, total, completed, failed, cancelled,
+       expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts
+from batch_jobs where id = $1 and deleted_at is null;
+
+-- name: list_batches
+-- A page of an account's batches, newest first.
+select no, id, account_id, key_id, api_surface, target, input_id, output_id, error_id, metadata, completion_window,
+       retention_days, phase, closing, status, error_code, error_message, errors, created_at, in_progress_at,
+       expires_at, closing_at, finalizing_at, sealed_at, results_expires_at, total, completed, failed, cancelled,
+       expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts
+from batch_jobs
+where account_id = $1 and deleted_at is null
+  and ($2::text is null or no < (select no from batch_jobs where id = $2 and account_id = $1))
+order by no desc limit $3;
+
+-- name: knows_batch
+-- Whether an account has, or had, a batch of this id: what makes a cursor good.
+select exists (select from batch_jobs where id = $2 and account_id = $1);
+
+-- name: list_items
+-- A batch's items in submission order, from after a cursor on.
+select id, custom_id, state, request_id, segment, answer_offset, answer_length,
+       error_code, error_message, error_status
+from batch_items where batch_no = $1 and id > $2 order by id limit $3;
+
+-- name: read_segments
+-- Compressed answers by segment.
+select id, data from batch_result_segments where batch_no = $1 and id = any($2);

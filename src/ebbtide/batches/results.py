@@ -1,0 +1,103 @@
+"""Reading what became of a batch's requests, in submission order, finished or not, a page or a stream at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ebbtide.batches.model import Job
+from ebbtide.files.chunks import unpack
+from ebbtide.files.model import Page
+from ebbtide.storage.pool import Connection, Database
+from ebbtide.storage.queries import load_queries
+
+_Q = load_queries("ebbtide.batches", "read.sql")
+PAGE_BYTES: Final = 8 << 20
+_STREAM_ITEMS = 500
+_SEGMENT_GROUP = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One request's outcome so far. `answer` is the endpoint's JSON, there for completed ones only."""
+
+    id: int
+    custom_id: str
+    state: str
+    request_id: str | None
+    answer: bytes | None
+    error_code: str | None
+    error_message: str | None
+    error_status: int | None
+
+
+async def list_results(database: Database, job: Job, after: int | None, limit: int) -> Page[Result]:
+    """Up to `limit` results from after item `after` on; a page also ends at about 8 MiB of answers."""
+    async with database.connection() as conn:
+        rows = await conn.fetch(_Q["list_items"], job.no, after or 0, limit + 1)
+        kept = _fitting(rows[:limit])
+        results = await _with_answers(conn, job.no, kept)
+    return Page(results, len(rows) > len(kept))
+
+
+async def stream_results(database: Database, job: Job) -> AsyncIterator[list[Result]]:
+    """Every result of the batch in slices that stay small; each slice is read in its own short query."""
+    after = 0
+    while True:
+        async with database.connection() as conn:
+            rows = await conn.fetch(_Q["list_items"], job.no, after, _STREAM_ITEMS)
+            kept = _fitting(rows)
+            results = await _with_answers(conn, job.no, kept)
+        if not results:
+            return
+        yield results
+        after = results[-1].id
+
+
+def _fitting(rows: Sequence[Any]) -> Sequence[Any]:
+    """The first rows whose answers fit a page; always at least one."""
+    size = 0
+    for index, row in enumerate(rows):
+        size += row["answer_length"] or 0
+        if size > PAGE_BYTES and index:
+            return rows[:index]
+    return rows
+
+
+async def _with_answers(conn: Connection, batch_no: int, rows: Sequence[Any]) -> list[Result]:
+    """Open the segments a few at a time and keep only the slices that are asked for."""
+    by_segment: dict[int, list[Any]] = {}
+    for row in rows:
+        if row["segment"] is not None:
+            by_segment.setdefault(row["segment"], []).append(row)
+    wanted = sorted(by_segment)
+    answers: dict[int, bytes] = {}
+    for start in range(0, len(wanted), _SEGMENT_GROUP):
+        segments = await conn.fetch(_Q["read_segments"], batch_no, wanted[start : start + _SEGMENT_GROUP])
+        answers.update(await asyncio.to_thread(_cut_answers, segments, by_segment))
+    return [_result(row, answers.get(row["id"])) for row in rows]
+
+
+def _cut_answers(segments: Sequence[Any], by_segment: dict[int, list[Any]]) -> dict[int, bytes]:
+    answers = {}
+    for segment in segments:
+        raw = unpack(segment["data"])
+        for row in by_segment[segment["id"]]:
+            begin = row["answer_offset"]
+            answers[row["id"]] = raw[begin : begin + row["answer_length"]]
+    return answers
+
+
+def _result(row: Any, answer: bytes | None) -> Result:
+    return Result(
+        row["id"],
+        row["custom_id"],
+        row["state"],
+        row["request_id"],
+        answer,
+        row["error_code"],
+        row["error_message"],
+        row["error_status"],
+    )

@@ -1,0 +1,46 @@
+"""What the file room hands out: a stored file's row, and pages of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+UPLOADED = "batch"
+RESULTS = "batch_output"
+DIRECT = "batch_direct"  # the request lines of a direct create; never shown
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file whose bytes are all there. `sha256` is over the bytes as they came in; `size` counts them."""
+
+    id: str
+    account_id: str
+    batch_id: str | None
+    purpose: str
+    filename: str
+    size: int
+    sha256: bytes
+    created_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A slice of a list, and whether more follows."""
+
+    items: list[T]
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileQuery:
+    """Which files to list: after the file with this id, at most `limit`, of one purpose or of all."""
+
+    after: str | None = None
+    limit: int = 10_000
+    newest_first: bool = True
+    purpose: str | None = None

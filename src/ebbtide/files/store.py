@@ -1,0 +1,131 @@
+"""The file room's statements, one typed function each. This room alone writes batch_files and batch_file_chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ebbtide.files.chunks import Chunk
+from ebbtide.files.model import FileQuery, StoredFile
+from ebbtide.storage.pool import Connection
+from ebbtide.storage.queries import load_queries
+
+_Q = load_queries("ebbtide.files", "store.sql")
+
+
+async def lock_account(conn: Connection, account_id: str) -> None:
+    await conn.execute(_Q["lock_account"], account_id)
+
+
+async def count_uploads(conn: Connection, account_id: str, since: datetime) -> int:
+    return int(await conn.fetchval(_Q["count_uploads"], account_id, since))
+
+
+async def stored_bytes(conn: Connection, account_id: str) -> int:
+    return int(await conn.fetchval(_Q["stored_bytes"], account_id))
+
+
+async def insert_file(conn: Connection, file: StoredFile, chunks: Iterable[Chunk]) -> None:
+    """Store a whole file: its row and its chunks."""
+    await conn.execute(
+        _Q["insert_file"],
+        file.id,
+        file.account_id,
+        file.batch_id,
+        file.purpose,
+        file.filename,
+        file.size,
+        file.sha256,
+        file.created_at,
+        file.expires_at,
+    )
+    await add_chunks(conn, file.id, chunks)
+
+
+async def add_chunks(conn: Connection, file_id: str, chunks: Iterable[Chunk]) -> None:
+    await conn.copy_records_to_table(
+        "batch_file_chunks",
+        records=((file_id, c.number, c.raw_offset, c.raw_length, c.data) for c in chunks),
+        columns=["file_id", "chunk", "raw_offset", "raw_length", "data"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFile:
+    """A result file about to be written for a batch."""
+
+    id: str
+    account_id: str
+    batch_id: str
+    filename: str
+
+
+async def begin_file(conn: Connection, file: ResultFile, now: datetime) -> None:
+    await conn.execute(_Q["begin_file"], file.id, file.account_id, file.batch_id, file.filename, now)
+
+
+async def finish_file(
+    conn: Connection, file_id: str, size: int, sha256: bytes, times: tuple[datetime, datetime | None]
+) -> None:
+    """`times`: when the file came to be, and when it goes."""
+    await conn.execute(_Q["finish_file"], file_id, size, sha256, *times)
+
+
+async def drop_unfinished(conn: Connection, batch_id: str) -> None:
+    await conn.execute(_Q["drop_unfinished"], batch_id)
+
+
+async def get_file(conn: Connection, file_id: str, now: datetime) -> StoredFile | None:
+    row = await conn.fetchrow(_Q["get_file"], file_id, now)
+    return None if row is None else StoredFile(**row)
+
+
+async def list_files(conn: Connection, account_id: str, query: FileQuery, now: datetime) -> list[StoredFile]:
+    """One more file than asked for, where there is one, so that the caller sees whether more follow."""
+    sql = _Q["list_newest"] if query.newest_first else _Q["list_oldest"]
+    rows = await conn.fetch(sql, account_id, now, query.purpose, query.after, query.limit + 1)
+    return [StoredFile(**row) for row in rows]
+
+
+async def knows_file(conn: Connection, account_id: str, file_id: str) -> bool:
+    return bool(await conn.fetchval(_Q["knows_file"], account_id, file_id))
+
+
+async def delete_file(conn: Connection, file_id: str, now: datetime) -> None:
+    await conn.execute(_Q["delete_file"], file_id, now)
+
+
+async def delete_batch_files(conn: Connection, batch_id: str, input_id: str, now: datetime) -> None:
+    await conn.execute(_Q["delete_batch_files"], batch_id, now, input_id)
+
+
+async def expire_files(conn: Connection, now: datetime, limit: int) -> int:
+    return _count(await conn.execute(_Q["expire_files"], now, limit))
+
+
+async def removable_files(conn: Connection, hidden_before: datetime, limit: int) -> list[str]:
+    return [row["id"] for row in await conn.fetch(_Q["removable_files"], hidden_before, limit)]
+
+
+async def purge_chunks(conn: Connection, file_id: str, limit: int) -> int:
+    return _count(await conn.execute(_Q["purge_chunks"], file_id, limit))
+
+
+async def purge_file(conn: Connection, file_id: str) -> None:
+    await conn.execute(_Q["purge_file"], file_id)
+
+
+async def read_chunks(conn: Connection, file_id: str, raw_offset: int, limit: int) -> list[Any]:
+    """Rows (chunk, raw_offset, raw_length, data) from the chunk that holds `raw_offset` on."""
+    return list(await conn.fetch(_Q["read_chunks"], file_id, raw_offset, limit))
+
+
+async def read_chunk(conn: Connection, file_id: str, chunk: int) -> bytes | None:
+    data: bytes | None = await conn.fetchval(_Q["read_chunk"], file_id, chunk)
+    return data
+
+
+def _count(tag: str) -> int:
+    return int(tag.rpartition(" ")[2])

@@ -1,0 +1,101 @@
+-- name: lock_account
+-- Take an account's row, which serialises what counts against its limits.
+select id from accounts where id = $1 for no key update;
+
+-- name: count_uploads
+-- How many input files an account has uploaded since a moment, deleted ones included.
+select count(*) from batch_files where account_id = $1 and purpose = 'batch' and created_at > $2;
+
+-- name: stored_bytes
+-- What an account's uploaded input files weigh.
+select coalesce(sum(bytes), 0)::bigint from batch_files
+where account_id = $1 and deleted_at is null and purpose = 'batch';
+
+-- name: insert_file
+-- A file whose chunks are stored in the same transaction.
+insert into batch_files
+    (id, account_id, batch_id, purpose, state, filename, bytes, sha256, created_at, expires_at)
+values ($1, $2, $3, $4, 'stored', $5, $6, $7, $8, $9);
+
+-- name: begin_file
+-- A result file that is being written.
+insert into batch_files (id, account_id, batch_id, purpose, state, filename, created_at)
+values ($1, $2, $3, 'batch_output', 'writing', $4, $5);
+
+-- name: finish_file
+-- Fix a result file's size and digest: from here on its bytes never change.
+update batch_files set state = 'stored', bytes = $2, sha256 = $3, created_at = $4, expires_at = $5
+where id = $1 and state = 'writing';
+
+-- name: drop_unfinished
+-- Forget the half-written result files of a batch.
+with gone as (delete from batch_files where batch_id = $1 and state = 'writing' returning id)
+delete from batch_file_chunks where file_id in (select id from gone);
+
+-- name: get_file
+-- One visible file.
+select id, account_id, batch_id, purpose, filename, bytes as size, sha256, created_at, expires_at from batch_files
+where id = $1 and state = 'stored' and deleted_at is null and purpose <> 'batch_direct'
+  and (expires_at is null or expires_at > $2);
+
+-- name: list_newest
+-- A page of an account's files, newest first.
+select id, account_id, batch_id, purpose, filename, bytes as size, sha256, created_at, expires_at from batch_files
+where account_id = $1 and state = 'stored' and deleted_at is null and purpose <> 'batch_direct'
+  and (expires_at is null or expires_at > $2)
+  and ($3::text is null or purpose = $3)
+  and ($4::text is null or no < (select no from batch_files where id = $4 and account_id = $1))
+order by no desc limit $5;
+
+-- name: list_oldest
+-- A page of an account's files, oldest first.
+select id, account_id, batch_id, purpose, filename, bytes as size, sha256, created_at, expires_at from batch_files
+where account_id = $1 and state = 'stored' and deleted_at is null and purpose <> 'batch_direct'
+  and (expires_at is null or expires_at > $2)
+  and ($3::text is null or purpose = $3)
+  and ($4::text is null or no > (select no from batch_files where id = $4 and account_id = $1))
+order by no limit $5;
+
+-- name: knows_file
+-- Whether an account has, or had, a file of this id: what makes a cursor good.
+select exists (select from batch_files where id = $2 and account_id = $1 and purpose <> 'batch_direct');
+
+-- name: delete_file
+-- Hide a file and free its quota; its chunks go when no batch needs them any more.
+update batch_files set deleted_at = $2 where id = $1 and deleted_at is null;
+
+-- name: delete_batch_files
+-- Hide everything that belongs to a batch: result files, and the lines of a direct create.
+update batch_files set deleted_at = $2
+where deleted_at is null and (batch_id = $1 or (id = $3 and purpose = 'batch_direct'));
+
+-- name: expire_files
+-- Hide files whose time is over.
+update batch_files set deleted_at = $1
+where id in (select id from batch_files where expires_at <= $1 and deleted_at is null order by expires_at limit $2);
+
+-- name: removable_files
+-- Files hidden for long enough that no download can still be running, and which no batch needs.
+select f.id from batch_files f
+where f.deleted_at <= $1 and not exists (select from batch_jobs j where j.input_id = f.id)
+order by f.deleted_at limit $2;
+
+-- name: purge_chunks
+-- Remove some chunks of a file; the caller repeats until none is left.
+delete from batch_file_chunks where file_id = $1 and chunk in (
+    select chunk from batch_file_chunks where file_id = $1 limit $2);
+
+-- name: purge_file
+-- Remove the row of a file whose chunks are gone.
+delete from batch_files where id = $1;
+
+-- name: read_chunks
+-- The next chunks of a file from a raw offset on.
+select chunk, raw_offset, raw_length, data from batch_file_chunks
+where file_id = $1 and raw_offset >= coalesce(
+    (select max(raw_offset) from batch_file_chunks where file_id = $1 and raw_offset <= $2), 0)
+order by raw_offset limit $3;
+
+-- name: read_chunk
+-- One chunk.
+select data from batch_file_chunks where file_id = $1 and chunk = $2;

@@ -1,0 +1,47 @@
+"""Public identifiers: a prefix that tells what the thing is, and 32 hex digits (128 random bits)."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+_TAIL = re.compile(r"[0-9a-f]{32}")
+RESULT_PREFIX = "batch_req_"
+
+
+def batch_id() -> str:
+    return f"batch_{secrets.token_hex(16)}"
+
+
+def file_id() -> str:
+    return f"file-{secrets.token_hex(16)}"
+
+
+def request_id() -> str:
+    return f"req_{secrets.token_hex(16)}"
+
+
+def account_id() -> str:
+    return f"acct_{secrets.token_hex(16)}"
+
+
+def key_id() -> str:
+    return f"key_{secrets.token_hex(16)}"
+
+
+def result_id(number: int) -> str:
+    """The public id of a batch's item: `batch_req_<number>`, which is also the results cursor."""
+    return f"{RESULT_PREFIX}{number}"
+
+
+def result_number(value: str) -> int | None:
+    """The item number in a results cursor, or None when it is not one."""
+    digits = value.removeprefix(RESULT_PREFIX)
+    if digits == value or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+        return None
+    return int(digits)
+
+
+def has_form(value: str, prefix: str) -> bool:
+    """Whether `value` is `prefix` followed by 32 hex digits."""
+    return value.startswith(prefix) and _TAIL.fullmatch(value[len(prefix) :]) is not None
