@@ -1,0 +1,238 @@
+"""Boot settings: read once when a process starts, frozen from then on.
+
+One table (`OPTIONS`) makes the parser, the command line's help, the docs page and a child process's environment.
+A flag wins over the environment, the environment over the default. Run-time settings are in ebbtide.settings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from ebbtide.errors import SetupError
+from ebbtide.storage.embedded import default_data_dir
+
+PREFIX: Final = "EBBTIDE_"
+ProcessRole: TypeAlias = Literal["api", "worker", "all"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a process is started with."""
+
+    data_dir: Path
+    database_url: str | None = None  # None: the embedded server in `data_dir`
+    database_listen_url: str | None = None  # None: listen on the main URL
+    host: str = "127.0.0.1"
+    port: int = 8080
+    role: ProcessRole = "all"
+    processes: int = 1
+    models: Path | None = None
+    upstreams: tuple[str, ...] = ()
+    embedding_upstreams: tuple[str, ...] = ()
+    self_hosted: bool = False
+    log_level: LogLevel = "info"
+    socket_fd: int | None = None  # an inherited listening socket; `host` and `port` then only name it
+    parent_fd: int | None = None  # closed when the parent process is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One boot setting: the field of `Config` it fills, and how it is written, read and explained.
+
+    `default` is the text that stands for it, or None where the sentence tells what happens without it.
+    An option without a flag is only set by the environment.
+    """
+
+    field: str
+    flag: str | None
+    default: str | None
+    sentence: str
+    parse: Callable[[str], object]
+    repeats: bool = False
+    internal: bool = False
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.field.upper()
+
+
+def _number(lowest: int, highest: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
+            raise ValueError(f"a whole number from {lowest} to {highest}")
+        return int(text)
+
+    return parse
+
+
+def _switch(text: str) -> bool:
+    word = text.lower()
+    if word not in {"1", "true", "on", "yes", "0", "false", "off", "no"}:
+        raise ValueError("on or off")
+    return word in {"1", "true", "on", "yes"}
+
+
+def _choice(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(", ".join(choices[:-1]) + f" or {choices[-1]}")
+        return text.lower()
+
+    return parse
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+def _postgres_url(text: str) -> str:
+    if not text.startswith(("postgres://", "postgresql://")):
+        raise ValueError("a URL of the form postgresql://user:password@host:5432/database")
+    return text
+
+
+def _http_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("http:// or https:// URLs such as http://127.0.0.1:8000/v1")
+    return text.rstrip("/")
+
+
+def _http_urls(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_http_url(part.strip()) for part in text.split(",") if part.strip()))
+
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option("host", "--host", "127.0.0.1", "The address the HTTP server listens on.", str),
+    Option("port", "--port", "8080", "The port the HTTP server listens on; 0 takes any free one.", _number(0, 65_535)),
+    Option(
+        "role",
+        "--role",
+        "all",
+        "What a process does: `api` answers HTTP, `worker` runs batches, `all` does both.",
+        _choice("api", "worker", "all"),
+    ),
+    Option("processes", "--processes", "1", "How many such processes to run on this machine.", _number(1, 256)),
+    Option(
+        "models",
+        "--models",
+        None,
+        "The models file (YAML), taken up again whenever it changes. Without it: the models of the upstreams given.",
+        _path,
+    ),
+    Option(
+        "upstreams",
+        "--upstream",
+        None,
+        "A server whose models serve chat, as its base URL; may be repeated, in the environment separated by commas.",
+        _http_urls,
+        repeats=True,
+    ),
+    Option(
+        "embedding_upstreams",
+        "--embedding-upstream",
+        None,
+        "The same for servers whose models serve embeddings.",
+        _http_urls,
+        repeats=True,
+    ),
+    Option(
+        "self_hosted",
+        "--self-hosted",
+        "off",
+        "Says that the upstreams given are one's own servers although they are not on this machine, "
+        "so that batches may use them.",
+        _switch,
+    ),
+    Option(
+        "database_url",
+        "--database-url",
+        None,
+        "A PostgreSQL server (15 or newer), as a URL. Without it: a server of its own, kept in the data folder.",
+        _postgres_url,
+    ),
+    Option(
+        "database_listen_url",
+        "--database-listen-url",
+        None,
+        "A direct URL of the same database for LISTEN, where the main URL leads through a pooler in transaction mode.",
+        _postgres_url,
+    ),
+    Option(
+        "data_dir",
+        "--data-dir",
+        None,
+        "The folder that holds the embedded server's data. Without it: a folder of the user's own "
+        "(for root, `/var/lib/ebbtide`).",
+        _path,
+    ),
+    Option(
+        "log_level",
+        "--log-level",
+        "info",
+        "The least grave events that are logged: `debug`, `info`, `warning` or `error`.",
+        _choice("debug", "info", "warning", "error"),
+    ),
+    Option("socket_fd", None, None, "A listening socket handed over by a parent.", _number(3, 65_535), internal=True),
+    Option("parent_fd", None, None, "Closes when the parent process ends.", _number(3, 65_535), internal=True),
+)
+
+
+def load_config(environ: Mapping[str, str], flags: Mapping[str, object]) -> Config:
+    """The boot settings from flags (by field of `Config`; None means not given) and environment.
+
+    Raises SetupError naming the flag or variable, its value and what is accepted.
+    """
+    values: dict[str, Any] = {}
+    for option in OPTIONS:
+        source, text = _given(option, environ, flags)
+        if text is None:
+            continue
+        try:
+            values[option.field] = option.parse(text)
+        except ValueError as problem:
+            raise SetupError(f"{source} takes {problem}; {_shown(option, text)} is not one.") from problem
+    if "data_dir" not in values:
+        values["data_dir"] = default_data_dir(environ, os.geteuid() == 0)
+    if "models" in values and ("upstreams" in values or "embedding_upstreams" in values):
+        raise SetupError("The models come from a models file (--models) or from upstreams (--upstream), not from both.")
+    return Config(**values)
+
+
+def as_environment(config: Config) -> dict[str, str]:
+    """The same boot settings as variables, for a child process."""
+    return {
+        option.variable: _text(value)
+        for option in OPTIONS
+        if (value := getattr(config, option.field)) is not None and value != ()
+    }
+
+
+def _given(option: Option, environ: Mapping[str, str], flags: Mapping[str, object]) -> tuple[str, str | None]:
+    flag = flags.get(option.field)
+    if flag is not None and flag != [] and flag != ():
+        return option.flag or option.field, _text(flag)
+    return option.variable, environ.get(option.variable, "").strip() or option.default
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(str(part) for part in value)
+    return str(value)
+
+
+def _shown(option: Option, text: str) -> str:
+    """The value as a message may carry it: a URL may hold a password."""
+    return "the value given" if option.parse is _postgres_url or "@" in text else repr(text)

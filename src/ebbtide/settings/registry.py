@@ -1,0 +1,155 @@
+"""The one table of run-time settings; the snapshot, the command line, the docs page and the checks come from it.
+
+A name here is the environment variable's own name, without a prefix. Boot settings are elsewhere (ebbtide.config).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+ROLES: Final = ("free", "pro", "internal", "admin")
+_DAY = 24 * 60 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One run-time setting: its default decides its type (bool, int or str)."""
+
+    name: str
+    default: bool | int | str
+    sentence: str
+    unit: str = ""
+    minimum: int = 0
+    maximum: int = 0
+    choices: tuple[str, ...] = ()
+
+    @property
+    def attribute(self) -> str:
+        """The name of its attribute of `Settings`."""
+        return self.name.lower()
+
+    @property
+    def kind(self) -> type[bool | int | str]:
+        return type(self.default)
+
+    @property
+    def bounds(self) -> str:
+        """What it accepts, in words."""
+        if self.kind is bool:
+            return "on or off"
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        return f"a whole number from {self.minimum:,} to {self.maximum:,}"
+
+
+def _switch(name: str, default: bool, sentence: str) -> Setting:
+    return Setting(name, default, sentence)
+
+
+def _choice(name: str, default: str, choices: tuple[str, ...], sentence: str) -> Setting:
+    return Setting(name, default, sentence, choices=choices)
+
+
+def _number(name: str, default: int, bounds: tuple[int, int], unit: str, sentence: str) -> Setting:
+    return Setting(name, default, sentence, unit, *bounds)
+
+
+def _role_cap(role: str, default: int) -> Setting:
+    sentence = (
+        f"Batch requests that one account of the role {role} may have running at once, over all models, "
+        "in each gateway process; 0 lifts this cap."
+    )
+    return _number(f"BATCH_ROLE_CONCURRENCY_{role.upper()}", default, (0, 100_000), "requests", sentence)
+
+
+SETTINGS: Final[tuple[Setting, ...]] = (
+    _switch(
+        "BATCH_ENABLED",
+        True,
+        "Serves batch inference. Off: every batch and file route answers 404, no queued request starts, "
+        "and what is stored stays stored.",
+    ),
+    _choice(
+        "BATCH_MIN_ROLE",
+        "internal",
+        ROLES,
+        "The lowest role that may create batches and upload files; queued requests of an account below it wait.",
+    ),
+    _number(
+        "BATCH_MODEL_CONCURRENCY",
+        64,
+        (0, 100_000),
+        "requests",
+        "Batch requests that a model runs at once, counted over all gateway processes; 0 pauses batch work.",
+    ),
+    _number("BATCH_MAX_REQUESTS", 50_000, (1, 1_000_000), "requests", "Requests that one batch may hold."),
+    _number(
+        "BATCH_MAX_BODY_MB", 32, (1, 2_048), "MiB", "The largest body of a create call, and the largest input file."
+    ),
+    _number(
+        "BATCH_MAX_ACTIVE_PER_USER",
+        10,
+        (1, 100_000),
+        "batches",
+        "Unfinished batches that one account may have at once.",
+    ),
+    _number(
+        "BATCH_COMPLETION_WINDOW_HOURS",
+        24,
+        (0, 168),
+        "hours",
+        "How long a new batch may go on starting requests; 0 sets no limit. A batch keeps the value it was made with.",
+    ),
+    _number(
+        "BATCH_RETENTION_DAYS",
+        7,
+        (1, 3_650),
+        "days",
+        "How long a finished batch and its results are kept. A batch keeps the value it was created with.",
+    ),
+    _number(
+        "BATCH_MAX_QUEUED_REQUESTS_PER_USER",
+        100_000,
+        (1, 100_000_000),
+        "requests",
+        "Unfinished requests that one account may have, all its batches together.",
+    ),
+    _role_cap("free", 8),
+    _role_cap("pro", 16),
+    _role_cap("internal", 64),
+    _role_cap("admin", 64),
+    _number("BATCH_MAX_LINE_KB", 4_096, (1, 65_536), "KiB", "The longest line of an input file."),
+    _number("BATCH_MAX_RESULT_KB", 4_096, (1, 65_536), "KiB", "The largest answer that one batch request may store."),
+    _number(
+        "BATCH_MAX_RESULTS_MB_PER_BATCH",
+        8_192,
+        (0, 16_777_216),
+        "MiB",
+        "Answers that one batch may store, all together; an answer beyond it fails, and what has not run fails unrun. "
+        "0 sets no limit.",
+    ),
+    _number(
+        "BATCH_FILES_MAX_TOTAL_MB_PER_USER",
+        512,
+        (1, 16_777_216),
+        "MiB",
+        "Uploaded input files that one account may keep, all together.",
+    ),
+    _number(
+        "BATCH_FILE_UPLOADS_PER_HOUR",
+        60,
+        (1, 1_000_000),
+        "files",
+        "Input files that one account may upload in an hour, failed uploads included.",
+    ),
+    _number("BATCH_FILE_RETENTION_DAYS", 30, (1, 3_650), "days", "How long an uploaded input file is kept."),
+    _number(
+        "STREAM_REQUEST_TIMEOUT_SECONDS",
+        3_600,
+        (1, _DAY),
+        "seconds",
+        "How long a streamed answer or a download may take from beginning to end.",
+    ),
+    _number("REQUEST_TIMEOUT_SECONDS", 120, (1, _DAY), "seconds", "How long any other request may take."),
+)

@@ -1,0 +1,102 @@
+"""The run-time settings as one frozen value: built whole and checked whole, then swapped in, never changed in place.
+
+A test holds `Settings` and the table of ebbtide.settings.registry equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ebbtide.errors import SetupError
+from ebbtide.settings.registry import SETTINGS, Setting
+
+RoleName: TypeAlias = Literal["free", "pro", "internal", "admin"]
+
+_ON = frozenset({"1", "true", "on", "yes"})
+_OFF = frozenset({"0", "false", "off", "no"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every run-time setting; an attribute is its setting's name in lower case, in the unit of the table."""
+
+    batch_enabled: bool = True
+    batch_min_role: RoleName = "internal"
+    batch_model_concurrency: int = 64
+    batch_max_requests: int = 50_000
+    batch_max_body_mb: int = 32
+    batch_max_active_per_user: int = 10
+    batch_completion_window_hours: int = 24
+    batch_retention_days: int = 7
+    batch_max_queued_requests_per_user: int = 100_000
+    batch_role_concurrency_free: int = 8
+    batch_role_concurrency_pro: int = 16
+    batch_role_concurrency_internal: int = 64
+    batch_role_concurrency_admin: int = 64
+    batch_max_line_kb: int = 4_096
+    batch_max_result_kb: int = 4_096
+    batch_max_results_mb_per_batch: int = 8_192
+    batch_files_max_total_mb_per_user: int = 512
+    batch_file_uploads_per_hour: int = 60
+    batch_file_retention_days: int = 30
+    stream_request_timeout_seconds: int = 3_600
+    request_timeout_seconds: int = 120
+
+    def batch_role_concurrency(self, role: RoleName) -> int:
+        """Batch requests that one account of `role` may have running at once; 0 means no cap."""
+        return {
+            "free": self.batch_role_concurrency_free,
+            "pro": self.batch_role_concurrency_pro,
+            "internal": self.batch_role_concurrency_internal,
+            "admin": self.batch_role_concurrency_admin,
+        }[role]
+
+
+class SettingsSource:
+    """Where a room reads the settings in force: `current` is a whole snapshot, to be read once per piece of work."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._current = settings
+
+    @property
+    def current(self) -> Settings:
+        return self._current
+
+    def swap(self, settings: Settings) -> None:
+        """Put another snapshot in force, whole."""
+        self._current = settings
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """The settings of this environment; a variable that is unset or empty takes the default.
+
+    Raises SetupError with the name, the value and what is accepted.
+    """
+    values: dict[str, Any] = {}
+    for setting in SETTINGS:
+        text = environ.get(setting.name, "").strip()
+        if text:
+            values[setting.attribute] = parse_setting(setting, text)
+    return Settings(**values)
+
+
+def parse_setting(setting: Setting, text: str) -> bool | int | str:
+    """One setting's value out of its text. Raises SetupError with the name, the value and what is accepted."""
+    value = _read(setting, text.strip())
+    if value is None:
+        raise SetupError(f"{setting.name}={text!r} is not accepted: it takes {setting.bounds}.", param=setting.name)
+    return value
+
+
+def _read(setting: Setting, text: str) -> bool | int | str | None:
+    if setting.kind is bool:
+        word = text.lower()
+        return (word in _ON) if word in _ON | _OFF else None
+    if setting.choices:
+        return text.lower() if text.lower() in setting.choices else None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        return None
+    number = int(text)
+    return number if setting.minimum <= number <= setting.maximum else None

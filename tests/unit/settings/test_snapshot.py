@@ -1,0 +1,81 @@
+"""The table and the class say the same, and a bad value is refused with its name, itself and what is accepted."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+
+import pytest
+
+from ebbtide.accounts.roles import Role
+from ebbtide.errors import SetupError
+from ebbtide.settings.registry import ROLES, SETTINGS, Setting
+from ebbtide.settings.snapshot import RoleName, Settings, SettingsSource, load_settings
+
+
+def test_table_and_class_are_equal() -> None:
+    types = typing.get_type_hints(Settings)
+    fields = {field.name: (types[field.name], field.default) for field in dataclasses.fields(Settings)}
+    table = {
+        setting.attribute: (RoleName if setting.choices == ROLES else setting.kind, setting.default)
+        for setting in SETTINGS
+    }
+    assert fields == table
+    assert len(table) == len(SETTINGS)
+
+
+def test_roles_are_those_of_accounts() -> None:
+    assert tuple(role.value for role in Role) == ROLES == typing.get_args(RoleName)
+
+
+def test_every_line_is_whole() -> None:
+    for setting in SETTINGS:
+        assert setting.name == setting.name.upper()
+        assert setting.sentence.endswith(".")
+        if setting.kind is int:
+            assert setting.unit
+            assert setting.minimum <= setting.default <= setting.maximum  # type: ignore[operator]  # an int by its kind
+
+
+def test_defaults_are_those_of_the_table() -> None:
+    assert load_settings({}) == Settings()
+    assert load_settings({"BATCH_ENABLED": "", "PATH": "/bin"}) == Settings()
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_each_setting_is_read_and_bounded(setting: Setting) -> None:
+    if setting.kind is bool:
+        good: list[tuple[str, object]] = [("off", False), ("TRUE", True), ("0", False), (" yes ", True)]
+        bad = ["2", "maybe"]
+    elif setting.choices:
+        good = [(choice.upper(), choice) for choice in setting.choices]
+        bad = ["root"]
+    else:
+        good = [(str(setting.minimum), setting.minimum), (str(setting.maximum), setting.maximum)]
+        bad = [str(setting.maximum + 1), str(setting.minimum - 1), "1.5", "ten", "1e3", "٣", "9" * 30]
+    for text, value in good:
+        assert getattr(load_settings({setting.name: text}), setting.attribute) == value
+    for text in bad:
+        with pytest.raises(SetupError) as refused:
+            load_settings({setting.name: text})
+        assert setting.name in refused.value.message
+        assert text in refused.value.message
+        assert setting.bounds in refused.value.message
+
+
+def test_cap_of_each_role() -> None:
+    settings = Settings(batch_role_concurrency_pro=3)
+    assert {role.value: settings.batch_role_concurrency(role.value) for role in Role} == {
+        "free": 8,
+        "pro": 3,
+        "internal": 64,
+        "admin": 64,
+    }
+
+
+def test_source_swaps_whole_snapshots() -> None:
+    source = SettingsSource(Settings())
+    before = source.current
+    source.swap(Settings(batch_enabled=False))
+    assert before.batch_enabled
+    assert not source.current.batch_enabled
