@@ -1,0 +1,86 @@
+"""API keys: `ebb-` and 43 characters that carry 256 random bits. Only the SHA-256 of a key is stored.
+
+The secret exists once, in the answer of `create_key`; a key is withdrawn by revoking it and never comes back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from ebbtide import ids
+from ebbtide.accounts import store
+from ebbtide.accounts.store import ApiKey, NewKey, Principal
+from ebbtide.errors import InvalidRequest, NotFound
+from ebbtide.storage.pool import Connection, Database
+
+KEY_PREFIX: Final = "ebb-"
+_SHOWN = len(KEY_PREFIX) + 6
+_FORM = re.compile(r"ebb-[A-Za-z0-9_-]{43}")
+_MAX_NAME = 200
+
+
+async def create_key(
+    database: Database, account_id: str, *, name: str = "", expires_in: timedelta | None = None, now: datetime
+) -> tuple[ApiKey, str]:
+    """A new key of the account and its secret, which nobody can read again.
+
+    Raises NotFound for an unknown account, InvalidRequest for an unusable name or lifetime.
+    """
+    if expires_in is not None and expires_in <= timedelta(0):
+        raise InvalidRequest("A key's lifetime is longer than nothing.", param="expires_in")
+    expires_at = None if expires_in is None else now + expires_in
+    async with database.transaction() as conn:
+        return await issue_key(conn, account_id, name=name, expires_at=expires_at, now=now)
+
+
+async def issue_key(
+    conn: Connection, account_id: str, *, name: str, expires_at: datetime | None, now: datetime
+) -> tuple[ApiKey, str]:
+    """The same inside a transaction of the caller's."""
+    if len(name) > _MAX_NAME or not (name.isprintable() or not name):
+        raise InvalidRequest(f"A key's name has at most {_MAX_NAME} printable characters.", param="name")
+    secret = KEY_PREFIX + secrets.token_urlsafe(32)
+    row = NewKey(ids.key_id(), account_id, name, secret[:_SHOWN], digest(secret), now, expires_at)
+    key = await store.add_key(conn, row)
+    if key is None:
+        raise NotFound(f"There is no account {account_id!r}.")
+    return key, secret
+
+
+async def list_keys(database: Database, account_id: str | None = None) -> list[ApiKey]:
+    """The account's keys, or those of every living account; oldest first, revoked and expired included."""
+    async with database.connection() as conn:
+        return await store.list_keys(conn, account_id)
+
+
+async def revoke_key(database: Database, key_id: str, now: datetime) -> ApiKey:
+    """Withdraw a key for good; it is refused everywhere within a second. Raises NotFound."""
+    async with database.transaction() as conn:
+        key = await store.revoke_key(conn, key_id, now)
+    if key is None:
+        raise NotFound(f"There is no key {key_id!r}.")
+    return key
+
+
+async def acting_principals(conn: Connection, key_ids: Sequence[str], now: datetime) -> dict[str, Principal]:
+    """Of these keys those that may still act, with whom they act for.
+
+    Missing from the answer: revoked and expired keys, and keys of suspended or deleted accounts.
+    """
+    owners = await store.find_key_owners(conn, key_ids, now)
+    return {key_id: found.principal for key_id, found in owners.items()}
+
+
+def has_key_form(secret: str) -> bool:
+    """Whether this could be a key at all."""
+    return _FORM.fullmatch(secret) is not None
+
+
+def digest(secret: str) -> bytes:
+    """What is stored of a key. One round is enough: there is nothing to guess in 256 random bits."""
+    return hashlib.sha256(secret.encode()).digest()

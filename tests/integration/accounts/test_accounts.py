@@ -1,0 +1,89 @@
+"""Accounts on a real database: names, roles, states, and the one first administrator."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from ebbtide.accounts import accounts
+from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.roles import Role
+from ebbtide.clock import ManualClock
+from ebbtide.errors import Conflict, InvalidRequest, NotFound
+from ebbtide.storage.pool import Database
+
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+async def test_an_account_is_found_by_id_and_by_name(database: Database) -> None:
+    made = await accounts.create_account(database, " ada ", Role.PRO, NOW)
+    assert (made.name, made.role, made.state, made.created_at) == ("ada", Role.PRO, "active", NOW)
+    assert await accounts.find_account(database, made.id) == made
+    assert await accounts.find_account(database, "ada") == made
+    assert await accounts.list_accounts(database) == [made]
+
+
+async def test_a_name_is_taken_while_its_account_lives(database: Database) -> None:
+    first = await accounts.create_account(database, "ada", Role.FREE, NOW)
+    with pytest.raises(Conflict, match="'ada' exists already"):
+        await accounts.create_account(database, "ada", Role.ADMIN, NOW)
+    await accounts.delete_account(database, first.id)
+    second = await accounts.create_account(database, "ada", Role.FREE, NOW)
+    assert [account.id for account in await accounts.list_accounts(database)] == [second.id]
+
+
+async def test_two_at_once_get_one_name(database: Database) -> None:
+    made = await asyncio.gather(
+        *(accounts.create_account(database, "ada", Role.FREE, NOW) for _ in range(8)), return_exceptions=True
+    )
+    assert sum(isinstance(one, Conflict) for one in made) == 7
+    assert len(await accounts.list_accounts(database)) == 1
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a" * 201, "a\nb", "a\0b"])
+async def test_an_unusable_name_is_refused(database: Database, name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        await accounts.create_account(database, name, Role.FREE, NOW)
+
+
+async def test_role_and_state_change(database: Database) -> None:
+    made = await accounts.create_account(database, "ada", Role.FREE, NOW)
+    assert (await accounts.set_role(database, made.id, Role.INTERNAL)).role is Role.INTERNAL
+    assert (await accounts.suspend_account(database, made.id)).state == "suspended"
+    assert (await accounts.suspend_account(database, made.id)).state == "suspended"
+    assert (await accounts.resume_account(database, made.id)).state == "active"
+    assert (await accounts.find_account(database, "ada")).role is Role.INTERNAL
+
+
+async def test_what_is_gone_is_not_found(database: Database) -> None:
+    made = await accounts.create_account(database, "ada", Role.FREE, NOW)
+    await accounts.delete_account(database, made.id)
+    for change in (accounts.suspend_account, accounts.resume_account, accounts.delete_account, accounts.find_account):
+        with pytest.raises(NotFound):
+            await change(database, made.id)
+    with pytest.raises(NotFound):
+        await accounts.set_role(database, made.id, Role.PRO)
+
+
+async def test_eight_starts_make_one_administrator(database: Database) -> None:
+    secrets = await asyncio.gather(*(accounts.ensure_admin(database, NOW) for _ in range(8)))
+    made = [secret for secret in secrets if secret is not None]
+    assert len(made) == 1
+    principal = await Authenticator(database, ManualClock(NOW)).principal(made[0])
+    assert (principal.account_name, principal.role) == ("admin", Role.ADMIN)
+    assert len(await accounts.list_accounts(database)) == 1
+    assert await accounts.ensure_admin(database, NOW) is None
+
+
+async def test_no_administrator_is_made_beside_one_who_was_there(database: Database) -> None:
+    made = await accounts.create_account(database, "root", Role.ADMIN, NOW)
+    assert await accounts.ensure_admin(database, NOW) is None
+    await accounts.delete_account(database, made.id)
+    assert await accounts.ensure_admin(database, NOW) is None
+
+
+async def test_other_accounts_do_not_stand_in_the_way(database: Database) -> None:
+    await accounts.create_account(database, "ada", Role.INTERNAL, NOW)
+    assert await accounts.ensure_admin(database, NOW) is not None
