@@ -1,0 +1,39 @@
+"""Naming the field at fault: msgspec's complaints, and our own, as InvalidRequest with the field's path."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+from ebbtide.errors import InvalidRequest
+
+T = TypeVar("T")
+
+_AT = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<path>.*?)`)?", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(?P<field>\w+)`")
+_TYPE = re.compile(r"\b(?:str|int|float|bool)\b")
+_TYPE_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+
+
+def convert(body: dict[str, object], kind: type[T]) -> T:
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        raise field_error(error) from None
+
+
+def field_error(error: msgspec.ValidationError) -> InvalidRequest:
+    """msgspec's complaint about a field, which tells types and never values, in our words and with our paths."""
+    match = _AT.fullmatch(str(error))
+    what, path = (match["what"], match["path"] or "") if match else (str(error), "")
+    if missing := _MISSING.fullmatch(what):
+        return invalid(f"{path}.{missing['field']}".removeprefix("."), "required")
+    text = _TYPE.sub(lambda name: _TYPE_NAMES[name[0]], what.replace("`", ""))
+    text = text[:1].lower() + text[1:]
+    return invalid(path, text) if path else InvalidRequest(f"the body: {text}")
+
+
+def invalid(field: str, problem: str, code: str | None = None) -> InvalidRequest:
+    return InvalidRequest(f"{field}: {problem}", param=field, code=code)

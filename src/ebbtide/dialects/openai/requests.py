@@ -1,0 +1,243 @@
+"""What clients send, in OpenAI's form: interactive bodies, the create call, and the request lines of a batch.
+
+Unknown fields pass through untouched; errors name the field by its path and never quote what a prompt holds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ebbtide.dialects.openai.bodies import CHECKS, DEFAULT_LIMITS, Embeddings, Limits
+from ebbtide.dialects.openai.fields import field_error, invalid
+from ebbtide.dialects.values import BOM, ENDPOINTS, MAX_DEPTH, Body, Target, check_json, members_replaced, too_deep
+from ebbtide.errors import InvalidRequest
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "Body",
+    "CreateBatch",
+    "Limits",
+    "Line",
+    "StoredLine",
+    "check_batch_body",
+    "for_upstream",
+    "parse_body",
+    "parse_create",
+    "parse_line",
+    "read_line",
+    "with_model",
+]
+
+DEFAULT_URL = "/v1/chat/completions"
+WINDOW = "24h"
+MAX_CUSTOM_ID = 512
+MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
+
+
+class CreateBatch(msgspec.Struct, frozen=True):
+    """A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
+
+    `endpoint` and `completion_window` are set and checked for a file, and None for direct requests.
+    """
+
+    requests: list[msgspec.Raw] | None = None
+    input_file_id: str | None = None
+    endpoint: str | None = None
+    completion_window: str | None = None
+    metadata: dict[str, str] | None = None
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """One request of a batch, its body decoded so that check_batch_body need not decode again."""
+
+    custom_id: str
+    url: str
+    body: dict[str, object]
+
+
+class StoredLine(msgspec.Struct, frozen=True, gc=False):
+    """A request line that was checked at intake, its body as the bytes that were sent."""
+
+    custom_id: str
+    body: msgspec.Raw
+    url: str | None = None
+
+
+class _Create(msgspec.Struct, gc=False):
+    requests: list[msgspec.Raw] | None = None
+    input_file_id: str | None = None
+    endpoint: object = None
+    completion_window: object = None
+    metadata: dict[str, str] | None = None
+    anthropic_version: object = None
+
+
+class _Named(msgspec.Struct, gc=False):
+    model: str
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+_decode_create = msgspec.json.Decoder(_Create).decode
+_decode_stored = msgspec.json.Decoder(StoredLine).decode
+
+
+# Bodies --------------------------------------------------------------------------------------------------------------
+
+
+def parse_body(target: Target, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Body:
+    """Check an interactive request's body. Raises InvalidRequest naming the field. A leading BOM is stripped."""
+    raw = raw.removeprefix(BOM)
+    body = check_json(raw)
+    if not isinstance(body, dict):
+        raise InvalidRequest("the body must be a JSON object")
+    checked = CHECKS[target](body, limits)
+    if isinstance(checked, Embeddings):
+        return Body(model=checked.model, raw=raw)
+    return Body(
+        model=checked.model,
+        raw=raw,
+        stream=bool(checked.stream),
+        max_tokens=checked.max_completion_tokens or checked.max_tokens,
+        asks_usage=checked.stream_options is not None and bool(checked.stream_options.include_usage),
+    )
+
+
+def check_batch_body(target: Target, body: dict[str, object], limits: Limits = DEFAULT_LIMITS) -> str:
+    """Check the decoded body of a batched request and return the model it names. Raises InvalidRequest.
+
+    Holds it to what the endpoint asks, and refuses streams and the fields that only tell a queue what to do.
+    """
+    checked = CHECKS[target](body, limits)
+    if body.get("stream"):
+        raise invalid("stream", "must not be true in a batch")
+    for field in ("background", "priority"):
+        if body.get(field) is not None:
+            raise invalid(field, "not allowed in a batch")
+    if body.get("service_tier") not in (None, "auto", "default"):
+        raise invalid("service_tier", "must be auto or default in a batch")
+    return checked.model
+
+
+def with_model(raw: bytes, model: str, **extra: object) -> bytes:
+    """The checked body `raw` with `model`, and `extra` top-level members, replaced or added.
+
+    Every other member's value keeps its bytes. Nothing to change: `raw` itself.
+    """
+    if not extra and _names_only(raw, model):
+        return raw
+    return members_replaced(raw, {"model": model, **extra})
+
+
+def for_upstream(body: Body, model: str) -> bytes:
+    """The bytes of an interactive request for an upstream that calls the model `model`.
+
+    A stream is asked for its usage, which is how its cost is known; the caller's other stream options stay.
+    """
+    if not body.stream:
+        return with_model(body.raw, model)
+    sent = msgspec.json.decode(body.raw).get("stream_options") or {}
+    return with_model(body.raw, model, stream_options={**sent, "include_usage": True})
+
+
+def _names_only(raw: bytes, model: str) -> bool:
+    """Whether `raw` names `model` and surely has no second `model` key, which an upstream might read instead."""
+    return _decode_named(raw).model == model and raw.count(b'"model"') == 1 and b"\\u" not in raw
+
+
+# The create call and its lines ---------------------------------------------------------------------------------------
+
+
+def parse_create(raw: bytes) -> CreateBatch:
+    """Read a create call in one pass that leaves the elements of `requests` as bytes. Raises InvalidRequest.
+
+    Unknown members and explicit nulls are no error. How many requests a batch may hold is the caller's to check.
+    """
+    try:
+        create = _decode_create(raw.removeprefix(BOM))
+    except msgspec.ValidationError as error:
+        raise field_error(error) from None
+    except RecursionError:
+        raise too_deep() from None
+    except ValueError as error:
+        raise InvalidRequest(f"the body is not parseable as valid JSON: {error}") from None
+    if create.anthropic_version is not None:
+        raise invalid("anthropic_version", "not allowed in the body; the anthropic-version header names it")
+    if create.metadata is not None:
+        _check_metadata(create.metadata)
+    if (create.requests is None) == (create.input_file_id is None):
+        raise InvalidRequest("exactly one of requests and input_file_id is required")
+    if create.requests is not None:
+        return _direct(create, create.requests)
+    return _from_file(create)
+
+
+def _direct(create: _Create, requests: list[msgspec.Raw]) -> CreateBatch:
+    if not requests:
+        raise invalid("requests", "must hold at least one request")
+    return CreateBatch(requests=requests, metadata=create.metadata)
+
+
+def _from_file(create: _Create) -> CreateBatch:
+    if not create.input_file_id:
+        raise invalid("input_file_id", "must not be empty")
+    endpoint = create.endpoint
+    if not isinstance(endpoint, str) or endpoint not in ENDPOINTS:
+        raise invalid("endpoint", f"must be one of {', '.join(ENDPOINTS)}")
+    if create.completion_window != WINDOW:
+        raise invalid("completion_window", f"must be {WINDOW}")
+    return CreateBatch(
+        input_file_id=create.input_file_id,
+        endpoint=endpoint,
+        completion_window=WINDOW,
+        metadata=create.metadata,
+    )
+
+
+def parse_line(raw: bytes | memoryview | msgspec.Raw, *, require_url: bool) -> Line:
+    """Check one element of `requests`, or one line of a file (`require_url`: url and method must be there).
+
+    Raises InvalidRequest naming the field; for a file its `code` is the one that `errors.data` shows
+    (`invalid_json_line` or `invalid_request`). Whether the url fits, and the body, are the caller's next checks.
+    """
+    codes = (_INVALID_JSON, _INVALID_LINE) if require_url else (None, None)
+    try:
+        # The body may nest as deep as it may when sent on its own.
+        line = check_json(raw, max_depth=MAX_DEPTH + 1)
+    except InvalidRequest as error:
+        raise InvalidRequest(error.message, code=codes[0]) from None
+    if not isinstance(line, dict):
+        raise InvalidRequest("must be a JSON object", code=codes[0])
+    method, url = line.get("method"), line.get("url")
+    if not require_url:
+        method, url = ("POST" if method is None else method), (DEFAULT_URL if url is None else url)
+    custom_id, body = line.get("custom_id"), line.get("body")
+    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= MAX_CUSTOM_ID or "\0" in custom_id:
+        raise invalid("custom_id", f"required: 1 to {MAX_CUSTOM_ID} characters, no NUL", codes[1])
+    if method != "POST":
+        raise invalid("method", "must be POST", codes[1])
+    if not isinstance(url, str):
+        raise invalid("url", "must be a string", codes[1])
+    if not isinstance(body, dict):
+        raise invalid("body", "required: an object", codes[1])
+    return Line(custom_id, url, body)
+
+
+def read_line(raw: bytes | memoryview | msgspec.Raw) -> StoredLine:
+    """A line that went through parse_line before, read again to run it: no checks, the body's bytes untouched."""
+    return _decode_stored(raw)
+
+
+_INVALID_JSON = "invalid_json_line"
+_INVALID_LINE = "invalid_request"
+
+
+def _check_metadata(metadata: dict[str, str]) -> None:
+    if len(metadata) > MAX_METADATA_PAIRS:
+        raise invalid("metadata", f"at most {MAX_METADATA_PAIRS} pairs")
+    for key, value in metadata.items():
+        if not 0 < len(key) <= MAX_METADATA_KEY:
+            raise invalid("metadata", f"keys are 1 to {MAX_METADATA_KEY} characters long")
+        if len(value) > MAX_METADATA_VALUE:
+            raise invalid("metadata", f"values are at most {MAX_METADATA_VALUE} characters long")
+        if "\0" in key or "\0" in value:
+            raise invalid("metadata", "must not contain NUL")

@@ -1,0 +1,148 @@
+"""A chat completion's stream: server-sent events taken apart, read for usage, named as the caller named the model.
+
+Bytes may be cut anywhere. Event syntax: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ebbtide.dialects.openai.errors import render_error
+from ebbtide.dialects.openai.responses import error_of, usage_of
+from ebbtide.dialects.values import BOM, UpstreamError, Usage, members_replaced
+from ebbtide.errors import EbbtideError
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+DONE = b"data: [DONE]\n\n"
+
+_decode = msgspec.json.Decoder().decode
+_MALFORMED = "The upstream's stream is malformed"
+
+
+def error_event(error: EbbtideError) -> bytes:
+    """The event that tells a client in mid-stream what went wrong; its SDK raises on it."""
+    return b"data: " + render_error(error)[2] + b"\n\n"
+
+
+class ChatStream:
+    """Turns an upstream's bytes into the events the caller gets, whole and one by one.
+
+    `usage` is the last credible one seen, `done` whether `[DONE]` came (a stream without it was cut). `error` is set
+    by an upstream's error event and by a malformed one: neither is passed on, and no event follows. The caller ends
+    the stream with its own words (error_event).
+    """
+
+    def __init__(self, model: str, *, show_usage: bool) -> None:
+        self.usage: Usage | None = None
+        self.done = False
+        self.error: UpstreamError | None = None
+        self._model = model
+        self._show_usage = show_usage
+        self._named = msgspec.json.encode(model)
+        self._upstream_name: bytes | None = None
+        self._buffer = b""
+        self._held = b""
+        self._at_start = True
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The events that `chunk` completes, each with its blank line, lines ended by `\\n`."""
+        if self.error is not None:
+            return []
+        self._buffer += self._lines(chunk)
+        *events, self._buffer = self._buffer.split(b"\n\n")
+        rendered = self._rendered(events)
+        self._check_size()
+        return rendered
+
+    def close(self) -> list[bytes]:
+        """The last event where the upstream left out its blank line. To be called once, when the bytes end."""
+        if self.error is not None:
+            return []
+        rest, self._held, self._buffer = self._buffer + self._held.replace(b"\r", b"\n"), b"", b""
+        return self._rendered([rest])
+
+    def _lines(self, chunk: bytes) -> bytes:
+        if self._at_start:
+            # Held back until a BOM can be told from anything else.
+            chunk, self._held = self._held + chunk, b""
+            if len(chunk) < len(BOM) and BOM.startswith(chunk):
+                self._held = chunk
+                return b""
+            chunk, self._at_start = chunk.removeprefix(BOM), False
+        if self._held or b"\r" in chunk:
+            chunk, self._held = self._held + chunk, b""
+            if chunk.endswith(b"\r"):  # perhaps half of \r\n
+                chunk, self._held = chunk[:-1], b"\r"
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return chunk
+
+    def _rendered(self, events: list[bytes]) -> list[bytes]:
+        rendered = []
+        for event in events:
+            told = self._event(event.strip(b"\n"))
+            if self.error is not None:
+                break
+            if told:
+                rendered.append(told)
+        return rendered
+
+    def _check_size(self) -> None:
+        if len(self._buffer) > MAX_EVENT_BYTES and self.error is None:
+            self.error = UpstreamError(_MALFORMED)
+
+    def _event(self, event: bytes) -> bytes:
+        if event.startswith(b"data: {") and b"\n" not in event:
+            return self._data(event[6:])
+        lines = event.split(b"\n")
+        data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
+        others = [line for line in lines if line and line != b"data" and not line.startswith(b"data:")]
+        before = b"".join(line + b"\n" for line in others)
+        payload = b"\n".join(data)
+        if not payload:
+            return before and before + b"\n"
+        if payload == b"[DONE]":
+            self.done = True
+            return before + DONE
+        told = self._data(payload)
+        return told and before + told
+
+    def _data(self, payload: bytes) -> bytes:
+        # The common chunk: the model's name stands where it stood in the chunk before, and nothing has to be read.
+        known = self._upstream_name
+        if known is not None and b'"error"' not in payload and not _tells_usage(payload) and payload.count(known) == 1:
+            return b"data: " + payload.replace(known, b'"model":' + self._named) + b"\n\n"
+        return self._read(payload)
+
+    def _read(self, payload: bytes) -> bytes:
+        try:
+            chunk = _decode(payload)
+        except (ValueError, RecursionError):
+            chunk = None
+        self.error = error_of(chunk) if isinstance(chunk, dict) else UpstreamError(_MALFORMED)
+        if self.error is not None:
+            return b""
+        usage = chunk.get("usage")
+        if usage is not None:
+            self.usage = usage_of("chat", usage) or self.usage
+            if chunk.get("choices") == [] and not self._show_usage:
+                return b""
+        if isinstance(chunk.get("model"), str):
+            self._learn(payload, chunk["model"])
+            if chunk["model"] != self._model:
+                payload = members_replaced(payload, {"model": self._model})
+        # An event's data cannot hold a line break.
+        return b"data: " + payload.replace(b"\n", b" ") + b"\n\n"
+
+    def _learn(self, payload: bytes, upstream_name: str) -> None:
+        """Remember how the upstream spells its model member.
+
+        Inside a string its quotes would be escaped, so these bytes can only be a member.
+        """
+        name = msgspec.json.encode(upstream_name)
+        spellings = (b'"model":' + name, b'"model": ' + name)
+        self._upstream_name = next((spelling for spelling in spellings if spelling in payload), None)
+
+
+def _tells_usage(payload: bytes) -> bool:
+    told = payload.count(b'"usage"')
+    return told > 0 and told > payload.count(b'"usage":null') + payload.count(b'"usage": null')

@@ -1,0 +1,133 @@
+"""What every dialect speaks about: targets, tokens, bodies, answers; and the one way JSON from outside is checked.
+
+JSON is checked by one full pass: members that are skipped or kept raw escape msgspec's checks of UTF-8 and numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ebbtide.errors import InvalidRequest
+
+Target = Literal["chat", "embeddings", "responses", "messages", "gemini"]
+
+# The endpoints served so far, and the target each one's requests have.
+ENDPOINTS: dict[str, Target] = {"/v1/chat/completions": "chat", "/v1/embeddings": "embeddings"}
+
+MAX_DEPTH = 64
+MAX_TOKENS = 2**31 - 1
+BOM = b"\xef\xbb\xbf"
+
+_LINE_BREAKS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+
+_decode = msgspec.json.Decoder().decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens of one answer. `cached_tokens` are part of `input_tokens`, `reasoning_tokens` of `output_tokens`."""
+
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+
+
+class Body(msgspec.Struct, frozen=True, gc=False):
+    """A checked interactive request: what the gateway needs to know of it, and its bytes.
+
+    `max_tokens` is the most output the request allows, None where it does not say; `asks_usage` whether the caller
+    wants the stream's usage frame.
+    """
+
+    model: str
+    raw: bytes
+    stream: bool = False
+    max_tokens: int | None = None
+    asks_usage: bool = False
+
+
+class UpstreamError(msgspec.Struct, frozen=True, gc=False):
+    """What an upstream said went wrong, in whichever shape it said it. `message` has no NUL and is bounded."""
+
+    message: str
+    code: str | None = None
+    kind: str | None = None
+    param: str | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """An upstream's 200, ready to be stored or sent: one line of JSON naming the model as the caller did.
+
+    `usage` is None when the upstream did not tell it (the cost is then unknown); `error` is set when the body is
+    an error in spite of its status.
+    """
+
+    body: bytes
+    usage: Usage | None
+    error: UpstreamError | None = None
+
+
+def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DEPTH) -> object:
+    """Decode `raw` whole: UTF-8, finite numbers, integers Python reads, `max_depth` levels of arrays and objects.
+
+    Raises InvalidRequest; its message tells the place, never the content. Of equal keys the last one counts.
+    """
+    data = raw if isinstance(raw, bytes) else bytes(raw)
+    try:
+        value: object = _decode(data)
+    except RecursionError:
+        raise too_deep(max_depth) from None
+    except ValueError as error:  # msgspec's DecodeError is one
+        raise InvalidRequest(f"not parseable as valid JSON: {error}") from None
+    # Fewer brackets than levels allowed cannot nest deeper; most bodies end here.
+    if data.count(b"{") + data.count(b"[") > max_depth and _deeper_than(value, max_depth):
+        raise too_deep(max_depth)
+    return value
+
+
+def too_deep(max_depth: int = MAX_DEPTH) -> InvalidRequest:
+    """The refusal of JSON nested deeper than `max_depth` levels."""
+    return InvalidRequest(f"nested too deeply: at most {max_depth} levels of arrays and objects")
+
+
+def members_replaced(raw: bytes, changes: dict[str, object]) -> bytes:
+    """The object `raw` with members set to `changes`; the bytes of every other member's value stay as they are.
+
+    `raw` has passed check_json and is an object. Of equal keys only the last one is kept.
+    """
+    return _encode({**_decode_members(raw), **changes})
+
+
+def one_line(json: bytes) -> bytes:
+    """Checked JSON on one line, with the characters escaped at which `splitlines()` of common languages breaks.
+
+    Those are U+2028, U+2029 and U+0085 (JSON itself forbids the others unescaped); they can only stand in strings.
+    """
+    if b"\n" in json or b"\r" in json:
+        json = msgspec.json.format(json, indent=-1)
+    if json.isascii():
+        return json
+    for character, escape in _LINE_BREAKS:
+        json = json.replace(character, escape)
+    return json
+
+
+def _deeper_than(value: object, max_depth: int) -> bool:
+    level = [value]
+    for _ in range(max_depth):
+        level = [inner for outer in level for inner in _containers(outer)]
+        if not level:
+            return False
+    return any(isinstance(value, (dict, list)) for value in level)
+
+
+def _containers(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [inner for inner in value.values() if type(inner) in (dict, list)]
+    if isinstance(value, list):
+        return [inner for inner in value if type(inner) in (dict, list)]
+    return []

@@ -1,0 +1,201 @@
+"""The create call and the request lines of a batch."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ebbtide.dialects.openai.requests import CreateBatch, parse_create, parse_line, read_line
+from ebbtide.errors import InvalidRequest
+
+BODY = {"model": "llama", "messages": [{"role": "user", "content": "hello"}]}
+FILE = {"input_file_id": "file-1", "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+
+
+def create(**members: object) -> CreateBatch:
+    return parse_create(json.dumps(members).encode())
+
+
+def create_refused(**members: object) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        create(**members)
+    return caught.value
+
+
+def line(**members: object) -> bytes:
+    return json.dumps(
+        {"custom_id": "q", "method": "POST", "url": "/v1/chat/completions", "body": BODY} | members
+    ).encode()
+
+
+def line_refused(raw: bytes, *, require_url: bool = True) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_line(raw, require_url=require_url)
+    return caught.value
+
+
+# Creating ------------------------------------------------------------------------------------------------------------
+
+
+def test_direct_requests_stay_bytes() -> None:
+    raw = b'\xef\xbb\xbf{"requests": [ {"custom_id" : "a"}, 5 ], "metadata": {"k": "v"}, "completion_window": 7}'
+    made = parse_create(raw)
+    assert made.requests is not None
+    assert [bytes(request) for request in made.requests] == [b'{"custom_id" : "a"}', b"5"]
+    assert (made.input_file_id, made.endpoint, made.completion_window, made.metadata) == (None, None, None, {"k": "v"})
+
+
+def test_what_clients_add_is_no_error() -> None:
+    made = create(
+        **FILE,
+        requests=None,
+        metadata=None,
+        anthropic_version=None,
+        output_expires_after={"anchor": "created_at", "seconds": 3600},
+        include=[],
+        stream=False,
+        unknown={"x": 1},
+    )
+    assert made == CreateBatch(None, "file-1", "/v1/chat/completions", "24h", None)
+    assert create(requests=[1], input_file_id=None, endpoint=None, completion_window=None).requests is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [
+        ({"endpoint": None}, "endpoint"),
+        ({"endpoint": "/v1/completions"}, "endpoint"),
+        ({"endpoint": ["/v1/chat/completions"]}, "endpoint"),
+        ({"completion_window": None}, "completion_window"),
+        ({"completion_window": "48h"}, "completion_window"),
+        ({"completion_window": 24}, "completion_window"),
+        ({"input_file_id": ""}, "input_file_id"),
+        ({"input_file_id": 5}, "input_file_id"),
+        ({"anthropic_version": "2023-06-01"}, "anthropic_version"),
+        ({"requests": [{}]}, None),
+        ({"input_file_id": None}, None),
+        ({"metadata": []}, "metadata"),
+        ({"metadata": {"k": 1}}, "metadata[...]"),
+        ({"metadata": {str(n): "" for n in range(17)}}, "metadata"),
+        ({"metadata": {"k" * 65: ""}}, "metadata"),
+        ({"metadata": {"": ""}}, "metadata"),
+        ({"metadata": {"k": "v" * 513}}, "metadata"),
+        ({"metadata": {"k": "\0"}}, "metadata"),
+        ({"metadata": {"\0": "v"}}, "metadata"),
+    ],
+)
+def test_a_create_from_a_file_names_what_is_wrong(changes: dict[str, object], param: str | None) -> None:
+    error = create_refused(**{**FILE, **changes})
+    assert error.param == param
+    assert error.code is None
+
+
+def test_metadata_at_its_limits_passes() -> None:
+    full = {f"{n:02}" + "é" * 62: "v" * 512 for n in range(16)}
+    assert create(**FILE, metadata=full).metadata == full
+
+
+def test_there_is_at_least_one_request() -> None:
+    assert create_refused(requests=[]).param == "requests"
+    assert create_refused(requests={}).param == "requests"
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"[]", b"null", b"{", b'{"metadata": {"k": "\xff"}}', b'{"requests":' + b"[" * 9999]
+)
+def test_what_is_no_create_call_is_refused(raw: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_create(raw)
+
+
+# Lines ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_of_a_file() -> None:
+    raw = b'{"custom_id":"q","method":"POST","url":"/x","body":{"model":"m"}}\r\n'
+    for given in (raw, memoryview(raw)):
+        found = parse_line(given, require_url=True)
+        assert (found.custom_id, found.url, found.body) == ("q", "/x", {"model": "m"})
+
+
+def test_a_direct_request_has_defaults() -> None:
+    for members in ({}, {"method": None, "url": None}, {"method": "POST"}):
+        found = parse_line(json.dumps({"custom_id": "q", "body": {}, **members}).encode(), require_url=False)
+        assert found.url == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize("custom_id", ["a\nb", 'say "hi"', "🌊" * 512, "x" * 512, " ", "\x85\u2028", "<script>"])
+def test_any_custom_id_comes_back_unchanged(custom_id: str) -> None:
+    assert parse_line(line(custom_id=custom_id), require_url=True).custom_id == custom_id
+
+
+@pytest.mark.parametrize(
+    ("members", "param"),
+    [
+        ({"custom_id": None}, "custom_id"),
+        ({"custom_id": ""}, "custom_id"),
+        ({"custom_id": "x" * 513}, "custom_id"),
+        ({"custom_id": "a\0b"}, "custom_id"),
+        ({"custom_id": 7}, "custom_id"),
+        ({"method": "GET"}, "method"),
+        ({"method": None}, "method"),
+        ({"method": 1}, "method"),
+        ({"url": None}, "url"),
+        ({"url": 5}, "url"),
+        ({"body": None}, "body"),
+        ({"body": []}, "body"),
+        ({"body": "{}"}, "body"),
+    ],
+)
+def test_a_line_names_the_field_at_fault(members: dict[str, object], param: str) -> None:
+    error = line_refused(line(**members))
+    assert (error.param, error.code) == (param, "invalid_request")
+
+
+def test_the_code_of_a_direct_request_is_the_status() -> None:
+    assert line_refused(line(method="GET"), require_url=False).code is None
+    assert line_refused(b"[]", require_url=False).code is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"[]",
+        b'"text"',
+        b"null",
+        b"{",
+        b"",
+        line() + b"{}",
+        line(body={"model": "\xff"}).replace(b"\\u00ff", b"\xff"),
+        line(body={"x": "LONE"}).replace(b"LONE", b"\\ud800"),
+        line(body={"x": "N"}).replace(b'"N"', b"NaN"),
+        line(body={"x": "N"}).replace(b'"N"', b"Infinity"),
+        line(body={"x": "N"}).replace(b'"N"', b"1e999"),
+        line(body={"x": "N"}).replace(b'"N"', b"9" * 5000),
+        line(body={"x": "N"}).replace(b'"N"', b"[" * 100 + b"]" * 100),
+        line(unknown="N").replace(b'"N"', b"NaN"),
+        b"\xef\xbb\xbf" + line(),
+    ],
+)
+def test_a_line_that_is_no_json_object_says_so(raw: bytes) -> None:
+    error = line_refused(raw)
+    assert (error.param, error.code) == (None, "invalid_json_line")
+
+
+def test_a_line_of_four_mebibytes_is_read() -> None:
+    raw = line(body={"model": "m", "messages": [{"role": "user", "content": "x" * (4 * 1024 * 1024)}]})
+    assert parse_line(raw, require_url=True).custom_id == "q"
+
+
+def test_a_body_may_nest_as_deep_in_a_line_as_on_its_own() -> None:
+    deep: object = 1
+    for _ in range(63):
+        deep = [deep]
+    assert parse_line(line(body={"x": deep}), require_url=True).custom_id == "q"
+    assert line_refused(line(body={"x": [deep]})).code == "invalid_json_line"
+
+
+def test_a_stored_line_gives_its_body_as_sent() -> None:
+    stored = read_line(memoryview(b'{"body": {"model" : "m", "x": 1e0}, "custom_id": "q", "other": 1}\n'))
+    assert (stored.custom_id, bytes(stored.body)) == ("q", b'{"model" : "m", "x": 1e0}')
