@@ -1,0 +1,40 @@
+"""The models of this deployment, as one frozen snapshot. Names are ids and aliases; auto names are never among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from ebbtide.accounts.roles import Role
+from ebbtide.catalog.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Models in configured order. `Catalog.of(models)` makes one; ids and aliases must be unique across them."""
+
+    models: tuple[Model, ...]
+    _by_name: MappingProxyType[str, Model] = field(repr=False)
+
+    @classmethod
+    def of(cls, models: Iterable[Model]) -> Catalog:
+        kept = tuple(models)
+        names = {name: model for model in kept for name in (model.id, *model.aliases)}
+        return cls(kept, MappingProxyType(names))
+
+    def resolve(self, name: str) -> Model | None:
+        """The model of that id or alias."""
+        return self._by_name.get(name)
+
+    def usable(self, name: str, role: Role) -> Model | None:
+        """Like `resolve`, and None too when `role` may not use the model: both cases must look the same outside."""
+        model = self._by_name.get(name)
+        return model if model is not None and model.min_role <= role else None
+
+    def visible(self, role: Role) -> Sequence[Model]:
+        """The models that `role` may use, in configured order."""
+        return [model for model in self.models if model.min_role <= role]
+
+
+EMPTY = Catalog.of(())

@@ -1,0 +1,201 @@
+"""The models file: YAML in, a catalog out, or one sentence that names the line at fault.
+
+The Structs below are the file's form, key for key; an unknown key is refused. Nothing of a value that may be a secret
+is ever put into a message.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Annotated, NoReturn
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ebbtide.accounts.roles import Role
+from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.model import FREE, DeploymentType, Kind, Model, ModelType, Pricing, Route, is_auto_name
+from ebbtide.catalog.prices import is_price
+from ebbtide.catalog.yamlmarks import YamlFault, read_marked
+from ebbtide.errors import SetupError
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
+Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+NOT_SERVED_YET = frozenset({"anthropic", "gemini"})
+_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>\$.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<key>.*)`$", re.DOTALL)
+
+
+class PricingEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    input: Decimal
+    output: Decimal
+    cached_input: Decimal | None = None
+    cache_write: Decimal | None = None
+
+
+class RouteEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    id: Name
+    kind: Kind
+    base_url: str | None = None
+    model: Name | None = None
+    api_key: Annotated[str, Meta(min_length=1)] | None = None
+    weight: Annotated[float, Meta(ge=0)] = 1.0
+    deployment_type: DeploymentType = "auto"
+    latency: Annotated[float, Meta(ge=0, le=3600)] | None = None
+
+
+class ModelEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    id: Name
+    routes: Annotated[list[RouteEntry], Meta(min_length=1)]
+    type: ModelType = "chat"
+    aliases: list[Name] = []
+    context_length: Tokens | None = None
+    max_output_tokens: Tokens | None = None
+    min_role: Role = Role.FREE
+    pricing: PricingEntry | None = None
+    batch_price_factor: Decimal = Decimal(1)
+
+
+class ModelsFile(Struct, frozen=True, forbid_unknown_fields=True):
+    models: list[ModelEntry]
+
+
+def parse_models(text: str, environ: Mapping[str, str], *, name: str = "models file") -> Catalog:
+    """The catalog that `text` describes. Raises SetupError: `<name>, line <n>: <what is wrong>`."""
+    try:
+        value, lines = read_marked(text, environ)
+        entries = _convert(value, lines)
+        return Catalog.of(_Builder(lines).models(entries))
+    except YamlFault as fault:
+        raise SetupError(f"{name}, line {fault.line}: {fault.message}") from fault
+
+
+def _convert(value: object, lines: Mapping[str, int]) -> ModelsFile:
+    try:
+        return msgspec.convert(value, ModelsFile)
+    except msgspec.ValidationError as error:
+        found = _PLACE.match(str(error))
+        what, path = (found["what"], found["path"] or "$") if found else (str(error), "$")
+        where = path.removeprefix("$").removeprefix(".")
+        unknown = _UNKNOWN.match(what)
+        if unknown:
+            what, path = f"unknown key '{unknown['key']}'", f"{path}.{unknown['key']}"
+        raise YamlFault(f"{where}: {what}" if where else what, lines.get(path, 1)) from error
+
+
+class _Builder:
+    """Checks what types cannot say, and turns entries into models."""
+
+    def __init__(self, lines: Mapping[str, int]) -> None:
+        self._lines = lines
+        self._names: dict[str, int] = {}
+
+    def models(self, entries: ModelsFile) -> Iterator[Model]:
+        for index, entry in enumerate(entries.models):
+            yield self._model(entry, f"$.models[{index}]")
+
+    def _model(self, entry: ModelEntry, path: str) -> Model:
+        self._take_name(entry.id, f"{path}.id")
+        for i, alias in enumerate(entry.aliases):
+            self._take_name(alias, f"{path}.aliases[{i}]")
+        if not is_price(entry.batch_price_factor):
+            self._refuse(f"{path}.batch_price_factor", "must be 0 or more, with at most six decimals")
+        return Model(
+            id=entry.id,
+            type=entry.type,
+            aliases=tuple(entry.aliases),
+            routes=self._routes(entry, path),
+            context_length=entry.context_length,
+            max_output_tokens=entry.max_output_tokens,
+            min_role=entry.min_role,
+            pricing=self._pricing(entry.pricing, f"{path}.pricing"),
+            batch_price_factor=entry.batch_price_factor,
+        )
+
+    def _take_name(self, name: str, path: str) -> None:
+        if is_auto_name(name):
+            self._refuse(path, f"'{name}' is kept for the automatic choice of a model")
+        if name in self._names:
+            self._refuse(path, f"'{name}' is already the name of a model on line {self._names[name]}")
+        self._names[name] = self._lines.get(path, 1)
+
+    def _pricing(self, entry: PricingEntry | None, path: str) -> Pricing:
+        if entry is None:
+            return FREE
+        for key in ("input", "output", "cached_input", "cache_write"):
+            price = getattr(entry, key)
+            if price is not None and not is_price(price):
+                self._refuse(f"{path}.{key}", "must be 0 or more and below a million USD, with at most six decimals")
+        return Pricing(
+            input=entry.input,
+            output=entry.output,
+            cached_input=entry.input if entry.cached_input is None else entry.cached_input,
+            cache_write=entry.input if entry.cache_write is None else entry.cache_write,
+        )
+
+    def _routes(self, entry: ModelEntry, path: str) -> tuple[Route, ...]:
+        routes: dict[str, Route] = {}
+        for i, route in enumerate(entry.routes):
+            place = f"{path}.routes[{i}]"
+            if route.id in routes:
+                self._refuse(f"{place}.id", f"route '{route.id}' is repeated in this model")
+            routes[route.id] = self._route(route, entry.id, place)
+        return tuple(routes.values())
+
+    def _route(self, entry: RouteEntry, model_id: str, path: str) -> Route:
+        if entry.kind in NOT_SERVED_YET:
+            self._refuse(f"{path}.kind", f"kind '{entry.kind}' is not served by this version")
+        if not math.isfinite(entry.weight):
+            self._refuse(f"{path}.weight", "must be a finite number")
+        if entry.kind == "standin" and entry.base_url is not None:
+            self._refuse(f"{path}.base_url", "the stand-in is built in and has no base_url")
+        if entry.kind != "standin" and entry.latency is not None:
+            self._refuse(f"{path}.latency", "only a route of kind standin has a latency")
+        return Route(
+            id=entry.id,
+            kind=entry.kind,
+            model=entry.model or model_id,
+            base_url="" if entry.kind == "standin" else self._base_url(entry.base_url, path),
+            api_key=entry.api_key,
+            weight=entry.weight,
+            deployment_type=entry.deployment_type,
+            latency=entry.latency or 0.0,
+        )
+
+    def _base_url(self, value: str | None, path: str) -> str:
+        if value is None:
+            self._refuse(path, "a route needs a base_url")
+        fault = base_url_fault(value)
+        if fault is not None:
+            self._refuse(f"{path}.base_url", fault)
+        return value.rstrip("/")
+
+    def _refuse(self, path: str, message: str) -> NoReturn:
+        where = path.removeprefix("$.")
+        raise YamlFault(f"{where}: {message}", self._line(path))
+
+    def _line(self, path: str) -> int:
+        while path not in self._lines and "." in path:
+            path = path.rpartition(".")[0]
+        return self._lines.get(path, 1)
+
+
+def base_url_fault(value: str) -> str | None:
+    """What is wrong with an upstream's base URL, in words that do not repeat it; None when it can be used."""
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        return "is not a URL"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return "must be an http:// or https:// URL with a host"
+    if parts.username is not None or parts.password is not None:
+        return "must not hold a user or password; use api_key"
+    if parts.query or parts.fragment:
+        return "must not have a query or a fragment"
+    return None

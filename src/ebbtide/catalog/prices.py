@@ -1,0 +1,36 @@
+"""What an answer costs, exactly: USD as Decimal with twelve decimals (one picodollar), never a float."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+
+from ebbtide.catalog.model import Pricing
+from ebbtide.dialects.values import Usage
+
+MAX_PRICE_DECIMALS = 6
+_EXACT = Context(prec=80)
+_PICODOLLAR = Decimal("1e-12")
+_ONE = Decimal(1)
+
+
+def cost(pricing: Pricing, usage: Usage, factor: Decimal = _ONE) -> Decimal:
+    """USD for `usage`: cached input tokens at the cached rate, the others at the input rate, all times `factor`.
+
+    Exact for prices of up to six decimals; a factor that leaves fractions of a picodollar rounds half to even.
+    """
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    total = _EXACT.multiply(Decimal(usage.input_tokens - cached), pricing.input)
+    if cached:
+        total = _EXACT.add(total, _EXACT.multiply(Decimal(cached), pricing.cached_input))
+    total = _EXACT.add(total, _EXACT.multiply(Decimal(usage.output_tokens), pricing.output))
+    if factor != _ONE:
+        total = _EXACT.multiply(total, factor)
+    return _EXACT.scaleb(total, -6).quantize(_PICODOLLAR, ROUND_HALF_EVEN, _EXACT)
+
+
+def is_price(value: Decimal) -> bool:
+    """Whether `value` can be priced exactly: finite, not negative, at most six decimals and six digits before them."""
+    if not value.is_finite() or value < 0 or value >= 1_000_000:
+        return False
+    exponent = value.normalize().as_tuple().exponent
+    return isinstance(exponent, int) and exponent >= -MAX_PRICE_DECIMALS
