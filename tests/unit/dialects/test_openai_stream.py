@@ -47,7 +47,7 @@ COMMON = b"".join(
         frame(chunk('says "model":"up/stream" and "usage"'), "\r\n"),
         frame(chunk("b"), "\r"),
         b": ping\r\n\r\n",
-        b"event: message\nid: 7\ndata:" + chunk("c").encode() + b"\n\n\n",
+        b"event: message\r\nid: 7\r\ndata:" + chunk("c").encode() + b"\r\n\r\n\n",
         b'data: {"model":"up/stream",\ndata: "choices":[]}\n\n',
         frame(chunk("", choices=[], usage=USAGE)),
         b"retry: 5\ndata: [DONE]\n\n",
