@@ -70,9 +70,7 @@ class RequestChecker:
         if model is None:
             model = self._models[name] = resolve_for_batch(self._rules, name, self.target)
         if self._rules.one_model and model.id != (self._first_model or model.id):
-            raise InvalidRequest(
-                "every line of a file must use the same model", code="model_mismatch", param="body.model"
-            )
+            raise InvalidRequest("every line of a file must use the same model", code="model_mismatch", param="model")
         self._first_model = model.id
         return model
 
@@ -82,17 +80,17 @@ def resolve_for_batch(rules: Rules, name: str, target: Target) -> Model:
     if is_auto_name(name):
         raise InvalidRequest(
             f"Model '{name}' chooses a model for each request and cannot be used in a batch; name a specific model",
-            param="body.model",
+            param="model",
         )
     model = rules.catalog.usable(name, rules.role)
     if model is None:
-        raise InvalidRequest(f"Model '{name}' not found", code="model_not_found", param="body.model")
+        raise InvalidRequest(f"Model '{name}' not found", code="model_not_found", param="model")
     if model.type != _MODEL_TYPES[target]:
         serves = "embeddings" if model.type == "embedding" else "chat completions"
-        raise InvalidRequest(f"Model '{name}' serves {serves} only", param="body.model")
+        raise InvalidRequest(f"Model '{name}' serves {serves} only", param="model")
     if not model.has_batch_route:
         raise InvalidRequest(
-            f"Model '{name}' has no route that batch work may use", code=ROUTE_UNAVAILABLE, param="body.model"
+            f"Model '{name}' has no route that batch work may use", code=ROUTE_UNAVAILABLE, param="model"
         )
     return model
 

@@ -92,3 +92,16 @@ where q.batch_no = c.batch_no and q.model = $1;
 -- name: start_batches
 -- The first claim of a batch is when it comes to be in progress.
 update batch_jobs set in_progress_at = $2 where no = any($1) and in_progress_at is null;
+
+-- name: assert_alive
+-- Hold the worker's row, so that nobody takes over from it while it claims; nothing comes back once its lease lapsed.
+select no from workers where no = $1 and ended_at is null and lease_until > now() for key share;
+
+-- name: unstartable_batches
+-- Of the batches a worker holds items of, those from which nothing may start any more.
+select b.no from unnest($1::bigint[]) as b(no)
+where not exists (
+    select from batch_jobs j join accounts a on a.id = j.account_id join api_keys k on k.id = j.key_id
+    where j.no = b.no and j.phase = 'open' and j.closing is null and j.deleted_at is null
+      and (j.expires_at is null or j.expires_at > $2)
+      and a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2));

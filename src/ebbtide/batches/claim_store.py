@@ -9,6 +9,7 @@ from typing import Final
 
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS
+from ebbtide.dialects.values import Target
 from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
@@ -47,7 +48,7 @@ class ClaimableBatch:
     id: str
     account_id: str
     key_id: str
-    target: str
+    target: Target
     input_id: str
     expires_at: datetime | None
 
@@ -132,3 +133,12 @@ async def count_claimed(conn: Connection, model: str, counts: Sequence[tuple[int
 
 async def start_batches(conn: Connection, batch_nos: Sequence[int], now: datetime) -> None:
     await conn.execute(_Q["start_batches"], batch_nos, now)
+
+
+async def assert_alive(conn: Connection, worker_no: int) -> bool:
+    """False when the worker's lease has lapsed: it must not claim."""
+    return await conn.fetchval(_Q["assert_alive"], worker_no) is not None
+
+
+async def unstartable_batches(conn: Connection, batch_nos: Sequence[int], now: datetime) -> set[int]:
+    return {row["no"] for row in await conn.fetch(_Q["unstartable_batches"], batch_nos, now)}

@@ -35,7 +35,7 @@ async def read_content(
             yield piece
 
 
-async def read_lines_chunk(database: Database, file_id: str, chunk: int) -> bytes:
+async def read_chunk(database: Database, file_id: str, chunk: int) -> bytes:
     """One raw chunk of a file; raises NotFound when it is gone."""
     async with database.connection() as conn:
         data = await store.read_chunk(conn, file_id, chunk)

@@ -77,6 +77,10 @@ async def drop_unfinished(conn: Connection, batch_id: str) -> None:
     await conn.execute(_Q["drop_unfinished"], batch_id)
 
 
+async def drop_files(conn: Connection, file_ids: list[str]) -> None:
+    await conn.execute(_Q["drop_files"], file_ids)
+
+
 async def get_file(conn: Connection, file_id: str, now: datetime) -> StoredFile | None:
     row = await conn.fetchrow(_Q["get_file"], file_id, now)
     return None if row is None else StoredFile(**row)

@@ -32,6 +32,11 @@ where id = $1 and state = 'writing';
 with gone as (delete from batch_files where batch_id = $1 and state = 'writing' returning id)
 delete from batch_file_chunks where file_id in (select id from gone);
 
+-- name: drop_files
+-- Forget result files that were written in vain.
+with gone as (delete from batch_files where id = any($1) and state = 'writing' returning id)
+delete from batch_file_chunks where file_id in (select id from gone);
+
 -- name: get_file
 -- One visible file.
 select id, account_id, batch_id, purpose, filename, bytes as size, sha256, created_at, expires_at from batch_files

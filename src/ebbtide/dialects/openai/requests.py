@@ -231,6 +231,11 @@ _INVALID_JSON = "invalid_json_line"
 _INVALID_LINE = "invalid_request"
 
 
+def named_model(raw: bytes) -> str:
+    """The model that a checked body names."""
+    return _decode_named(raw).model
+
+
 def _check_metadata(metadata: dict[str, str]) -> None:
     if len(metadata) > MAX_METADATA_PAIRS:
         raise invalid("metadata", f"at most {MAX_METADATA_PAIRS} pairs")

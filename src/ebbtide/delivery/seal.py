@@ -1,0 +1,111 @@
+"""Freezing a finished file batch: its results become an output file and an error file, then it is published.
+
+One worker seals a batch at a time. Nothing shows before the last transaction; after a crash it is done again from the
+start, with the same bytes, and what was half written is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from ebbtide import ids
+from ebbtide.batches import end_store
+from ebbtide.batches.model import Job
+from ebbtide.batches.progress import read_batch
+from ebbtide.batches.results import Result, stream_results
+from ebbtide.clock import Clock
+from ebbtide.delivery.lines import result_line, succeeded
+from ebbtide.files import store as files
+from ebbtide.files.chunks import ChunkPacker
+from ebbtide.storage.pool import Connection, Database
+
+
+class ResultWriter:
+    """Writes one result file, a few chunks at a time. No file comes to be when nothing is written."""
+
+    def __init__(self, job: Job, name: str) -> None:
+        self._job = job
+        self._name = name
+        self._packer = ChunkPacker()
+        self._began = False
+        self._digest = b""
+        self.file_id = ids.file_id()
+
+    def add(self, results: Sequence[Result]) -> None:
+        for result in results:
+            self._packer.write(result_line(result))
+
+    async def store(self, database: Database, now: datetime) -> None:
+        """Store what has been packed so far."""
+        chunks = self._packer.take()
+        if not chunks:
+            return
+        async with database.transaction() as conn:
+            if not self._began:
+                file = files.ResultFile(self.file_id, self._job.account_id, self._job.id, self._name)
+                await files.begin_file(conn, file, now)
+            await files.add_chunks(conn, self.file_id, chunks)
+        self._began = True
+
+    async def finish(self, database: Database, now: datetime) -> None:
+        """Pack and store the rest."""
+        self._digest = self._packer.finish()
+        await self.store(database, now)
+
+    async def publish(self, conn: Connection, times: tuple[datetime, datetime | None]) -> None:
+        """Fix size and digest; `times`: when the file came to be, and when it goes."""
+        if self._began:
+            await files.finish_file(conn, self.file_id, self._packer.size, self._digest, times)
+
+    @property
+    def written_id(self) -> str | None:
+        return self.file_id if self._began else None
+
+    def close(self) -> None:
+        self._packer.close()
+
+
+async def seal_next(database: Database, worker_no: int, clock: Clock) -> int:
+    """Seal the batch that has waited longest; 0 when none waits."""
+    async with database.transaction() as conn:
+        batch_id = await end_store.claim_sealing(conn, worker_no)
+        if batch_id is None:
+            return 0
+        job = await read_batch(conn, batch_id)
+        await files.drop_unfinished(conn, batch_id)
+    output, errors = ResultWriter(job, f"{job.id}_output.jsonl"), ResultWriter(job, f"{job.id}_errors.jsonl")
+    try:
+        await _write(database, job, (output, errors), clock)
+        async with database.transaction() as conn:
+            await _publish(conn, job, worker_no, (output, errors), clock.now())
+    finally:
+        output.close()
+        errors.close()
+    return 1
+
+
+async def _write(database: Database, job: Job, writers: tuple[ResultWriter, ResultWriter], clock: Clock) -> None:
+    output, errors = writers
+    async for results in stream_results(database, job):
+        await asyncio.to_thread(output.add, [r for r in results if succeeded(r)])
+        await asyncio.to_thread(errors.add, [r for r in results if not succeeded(r)])
+        for writer in writers:
+            await writer.store(database, clock.now())
+    for writer in writers:
+        await writer.finish(database, clock.now())
+
+
+async def _publish(
+    conn: Connection, job: Job, worker_no: int, writers: tuple[ResultWriter, ResultWriter], now: datetime
+) -> None:
+    """Make ids, status and files visible together; if the batch is somebody else's by now, leave no trace."""
+    output, errors = writers
+    published = end_store.ResultFiles(output.written_id, errors.written_id)
+    expires = await end_store.seal(conn, job.no, worker_no, published, now)
+    if expires is None:
+        await files.drop_files(conn, [writer.file_id for writer in writers])
+        return
+    for writer in writers:
+        await writer.publish(conn, (now, expires))

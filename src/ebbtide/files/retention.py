@@ -1,0 +1,32 @@
+"""Removing files: hidden when their time is over, gone once nobody can be reading them and no batch needs them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from ebbtide.files import store
+from ebbtide.storage.pool import Database
+
+_STEP_FILES: Final = 100
+_STEP_CHUNKS: Final = 64
+
+
+async def expire_files(database: Database, now: datetime) -> int:
+    """Hide the files whose time is over."""
+    async with database.transaction() as conn:
+        return await store.expire_files(conn, now, _STEP_FILES)
+
+
+async def purge_files(database: Database, now: datetime, readers_for: timedelta) -> int:
+    """Remove some chunks of files hidden longer ago than any download may take, and rows that have none left."""
+    async with database.connection() as conn:
+        file_ids = await store.removable_files(conn, now - readers_for, 10)
+    removed = 0
+    for file_id in file_ids:
+        async with database.transaction() as conn:
+            chunks = await store.purge_chunks(conn, file_id, _STEP_CHUNKS)
+            if chunks == 0:
+                await store.purge_file(conn, file_id)
+            removed += chunks + 1
+    return removed

@@ -1,0 +1,98 @@
+"""What a worker holds in memory: for each model and account a lane with its slots, what runs, and what waits.
+
+A lane never has more in flight than its limit; a freed slot goes to the lane's next waiting item at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ebbtide.accounts.roles import Role
+from ebbtide.batches.claim_store import ClaimableBatch, ClaimedItem
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A claimed item, the batch it belongs to, and the role its owner had when it was claimed."""
+
+    item: ClaimedItem
+    batch: ClaimableBatch
+    model: str
+    role: Role
+
+
+@dataclass(slots=True)
+class Lane:
+    """One account's work on one model, at this worker."""
+
+    limit: int = 0
+    in_flight: int = 0
+    waiting: deque[Work] = field(default_factory=deque)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.limit == 0 and self.in_flight == 0 and not self.waiting
+
+
+class Lanes:
+    """All lanes of a worker. `start` is called for each item whose turn has come."""
+
+    def __init__(self, start: Callable[[Work], None]) -> None:
+        self._start = start
+        self._lanes: dict[str, dict[str, Lane]] = {}
+
+    def of_model(self, model: str) -> dict[str, Lane]:
+        """The model's lanes by account."""
+        return self._lanes.get(model, {})
+
+    def lane(self, model: str, account_id: str) -> Lane:
+        return self._lanes.setdefault(model, {}).setdefault(account_id, Lane())
+
+    def models(self) -> list[str]:
+        return list(self._lanes)
+
+    def add(self, works: list[Work]) -> None:
+        for work in works:
+            self.lane(work.model, work.batch.account_id).waiting.append(work)
+
+    def pump(self, model: str, account_id: str) -> None:
+        """Start what may start."""
+        lane = self.lane(model, account_id)
+        while lane.waiting and lane.in_flight < lane.limit:
+            lane.in_flight += 1
+            self._start(lane.waiting.popleft())
+
+    def finished(self, work: Work) -> int:
+        """An item of the lane came back: its slot goes to the next. Returns how many still wait behind it."""
+        lane = self.lane(work.model, work.batch.account_id)
+        lane.in_flight -= 1
+        self.pump(work.model, work.batch.account_id)
+        return len(lane.waiting)
+
+    def take_waiting(self, unwanted: Callable[[Work], bool]) -> list[Work]:
+        """Take out the items that wait and are `unwanted`."""
+        taken = []
+        for lane in self._all():
+            taken += [work for work in lane.waiting if unwanted(work)]
+            lane.waiting = deque(work for work in lane.waiting if not unwanted(work))
+        return taken
+
+    def waiting_batches(self) -> set[int]:
+        return {work.batch.no for lane in self._all() for work in lane.waiting}
+
+    def forget_empty(self, model: str) -> None:
+        """Drop the model's lanes that hold nothing."""
+        kept = {account: lane for account, lane in self.of_model(model).items() if not lane.is_empty}
+        if kept:
+            self._lanes[model] = kept
+        else:
+            self._lanes.pop(model, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._lanes.clear()
+
+    def _all(self) -> Iterator[Lane]:
+        return (lane for lanes in self._lanes.values() for lane in lanes.values())

@@ -1,0 +1,82 @@
+"""A worker's lease, on the database's clock: one beat covers everything the worker holds.
+
+Whoever could not prolong it in time must take it for lost, even when the database only was out of reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from ebbtide import __version__
+from ebbtide.batches import end_store as store
+from ebbtide.errors import Unavailable
+from ebbtide.storage.pool import Database
+
+log = structlog.get_logger(__name__)
+
+LEASE_SECONDS: Final = 120.0
+BEAT_SECONDS: Final = 15.0
+_RETRY_SECONDS: Final = 1.0
+
+
+class Lease:
+    """The registration of one worker process; it gets a new number each time its lease was lost."""
+
+    def __init__(self, database: Database, *, seconds: float = LEASE_SECONDS, beat: float = BEAT_SECONDS) -> None:
+        self._database = database
+        self._seconds = seconds
+        self._beat = beat
+        self._held_since = 0.0
+        self._lapsed = asyncio.Event()
+        self.worker_no = 0
+
+    async def register(self) -> None:
+        """Begin as a new worker. Raises Unavailable."""
+        began = time.monotonic()
+        async with self._database.transaction() as conn:
+            self.worker_no = await store.register_worker(
+                conn, socket.gethostname(), os.getpid(), __version__, self._seconds
+            )
+        self._held_since = began
+        self._lapsed.clear()
+
+    def lapse(self) -> None:
+        """Somebody found out that the lease has lapsed."""
+        self._lapsed.set()
+
+    async def keep(self) -> None:
+        """Beat until the lease is lost; then return."""
+        rest = self._beat
+        while time.monotonic() - self._held_since <= self._seconds:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await self._lapsed.wait()
+                    return
+            rest = self._beat if await self._prolong() else _RETRY_SECONDS
+
+    async def _prolong(self) -> bool:
+        """One beat; False when the database did not answer."""
+        began = time.monotonic()
+        try:
+            async with self._database.transaction() as conn:
+                alive = await store.beat(conn, self.worker_no, self._seconds)
+        except Unavailable as error:
+            log.warning("beat_missed", worker=self.worker_no, reason=error.message)
+            return False
+        if alive:
+            self._held_since = began
+        else:
+            self.lapse()
+        return True
+
+    async def end(self) -> None:
+        """Leave in good order, holding nothing. Raises Unavailable."""
+        async with self._database.transaction() as conn:
+            await store.end_worker(conn, self.worker_no)

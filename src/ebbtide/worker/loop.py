@@ -1,0 +1,309 @@
+"""The batch engine of one process: claims, runs, settles; keeps its lease; does the background duties; stops in order.
+
+It shares nothing with the API but the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from ebbtide import ids
+from ebbtide.batches import claim_store, closing
+from ebbtide.batches.intake import Intake
+from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
+from ebbtide.batches.validation import validate_next
+from ebbtide.catalog.source import CatalogSource
+from ebbtide.clock import Clock
+from ebbtide.delivery.seal import seal_next
+from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.errors import Unavailable
+from ebbtide.files import retention
+from ebbtide.settings.snapshot import SettingsSource
+from ebbtide.storage.notify import Listener
+from ebbtide.storage.pool import Database
+from ebbtide.worker.claim import Claimer, LeaseLost, Round
+from ebbtide.worker.duties import Duty, repeat
+from ebbtide.worker.lanes import Lanes, Work
+from ebbtide.worker.lease import Lease
+from ebbtide.worker.lines import Lines
+from ebbtide.worker.pace import Pace
+from ebbtide.worker.room import prefetch
+from ebbtide.worker.run import Runner, interrupted
+from ebbtide.worker.settle import Settler
+from ebbtide.worker.verdicts import Done
+
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS: Final = 1.0
+GRACE_SECONDS: Final = 30.0
+_CLAIMS_AT_ONCE: Final = 4
+_PAUSE_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """What a worker is built from."""
+
+    database: Database
+    catalog: CatalogSource
+    settings: SettingsSource
+    dispatcher: Dispatcher
+    clock: Clock
+
+
+class Worker:
+    """One worker process's engine: `await Worker(context).run(stop)`."""
+
+    def __init__(
+        self, context: WorkerContext, *, grace_seconds: float = GRACE_SECONDS, lease: Lease | None = None
+    ) -> None:
+        self._context = context
+        self._grace = grace_seconds
+        self._rng = random.Random()
+        self._pace = Pace()
+        self._lanes = Lanes(self._start)
+        self._claimer = Claimer(context.database, self._lanes, self._pace)
+        self._settler = Settler(context.database, context.clock, self._rng)
+        self._lease = lease or Lease(context.database)
+        self._runner = Runner(Lines(context.database), context.catalog, context.dispatcher, context.settings)
+        self._running: dict[asyncio.Task[None], Work] = {}
+        self._hungry: set[str] = set()
+        self._wake = asyncio.Event()
+        self._look_again = True
+        self._duties: list[Duty] = []
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, then end in order; cancelled, cut off what still runs and record it."""
+        await self._register()
+        async with Listener(self._context.database) as listener:
+            self._duties = self._make_duties(listener)
+            listener.subscribe(WORK_CHANNEL, lambda _: self._work_came())
+            loops = self._start_loops()
+            waiting = asyncio.create_task(stop.wait())
+            try:
+                await asyncio.wait([waiting, *loops], return_when=asyncio.FIRST_COMPLETED)
+                await self._finish(loops, self._grace)
+            except asyncio.CancelledError:
+                await self._finish(loops, 0)
+                raise
+            finally:
+                waiting.cancel()
+            _raise_first(loops)
+
+    async def check(self) -> str | None:
+        """What is wrong with the worker, or None: for readiness."""
+        stuck = [duty.name for duty in self._duties if duty.is_stuck]
+        return f"stuck: {', '.join(stuck)}" if stuck else None
+
+    # Loops ----------------------------------------------------------------------------------------------------------
+
+    def _start_loops(self) -> list[asyncio.Task[None]]:
+        loops: list[Coroutine[Any, Any, None]] = [self._settler.run(self._settled), self._keep_lease()]
+        loops += [repeat(duty, self._context.clock, self._rng) for duty in self._duties]
+        return [asyncio.create_task(loop) for loop in loops]
+
+    def _make_duties(self, listener: Listener) -> list[Duty]:
+        database = self._context.database
+        bells = [listener.subscribe(DUTY_CHANNEL) for _ in range(4)]
+        return [
+            Duty("claim", self._claim_round, POLL_SECONDS, _Bell(self._wake)),
+            Duty("validate", self._validate, 2.0, bells[0], patience=600),
+            Duty("close", lambda now: closing.close_batches(database, now), 2.0, bells[1]),
+            Duty("seal", self._seal, 2.0, bells[2], patience=3_600),
+            Duty("drop unstartable", self._drop_unstartable, 1.0, bells[3]),
+            Duty("expire", lambda now: closing.expire_batches(database, now), 1.0),
+            Duty("take over", lambda now: closing.take_over(database, now), 5.0),
+            Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
+            Duty("purge", self._purge, 60.0),
+        ]
+
+    async def _keep_lease(self) -> None:
+        while True:
+            await self._lease.keep()
+            await self._lease_lost()
+
+    async def _validate(self, now: datetime) -> int:
+        context = self._context
+        intake = Intake(context.database, context.catalog.current, context.settings.current, context.clock)
+        return await validate_next(intake, self._lease.worker_no)
+
+    async def _seal(self, now: datetime) -> int:
+        return await seal_next(self._context.database, self._lease.worker_no, self._context.clock)
+
+    async def _purge(self, now: datetime) -> int:
+        database = self._context.database
+        readers_for = timedelta(seconds=self._context.settings.current.stream_request_timeout_seconds)
+        removed = await closing.purge_batches(database, now, readers_for)
+        removed += await retention.expire_files(database, now)
+        removed += await retention.purge_files(database, now, readers_for)
+        return removed
+
+    # Claiming -------------------------------------------------------------------------------------------------------
+
+    def _work_came(self) -> None:
+        self._look_again = True
+        self._claimer.look_again()
+        self._wake.set()
+
+    async def _claim_round(self, now: datetime) -> int:
+        """Claim for every model that may have something for us. Sleeps by itself, so it always says it did nothing."""
+        if self._settler.is_full:
+            return 0
+        models = self._hungry
+        self._hungry = set()
+        if self._look_again or not models:
+            self._look_again = False
+            async with self._context.database.connection() as conn:
+                models |= {*await claim_store.waiting_models(conn, now), *self._lanes.models()}
+        try:
+            await self._claim_all(sorted(models), now)
+        except LeaseLost:
+            self._lease.lapse()
+        return 0
+
+    async def _claim_all(self, models: list[str], now: datetime) -> None:
+        settings = self._context.settings.current
+        at_once = asyncio.Semaphore(_CLAIMS_AT_ONCE)
+
+        async def claim(model: str) -> None:
+            async with at_once:
+                await self._claimer.claim(Round(model, self._lease.worker_no, settings, now))
+
+        results = await asyncio.gather(*map(claim, models), return_exceptions=True)
+        for model, result in zip(models, results, strict=True):
+            if isinstance(result, BaseException):
+                self._hungry.add(model)
+                raise result
+
+    async def _drop_unstartable(self, now: datetime) -> int:
+        """Hand back items that wait here and whose batch was cancelled, failed, expired or deleted meanwhile."""
+        batch_nos = self._lanes.waiting_batches()
+        if batch_nos:
+            async with self._context.database.connection() as conn:
+                gone = await claim_store.unstartable_batches(conn, sorted(batch_nos), now)
+            self._hand_back(self._lanes.take_waiting(lambda work: work.batch.no in gone))
+        return 0
+
+    # Running --------------------------------------------------------------------------------------------------------
+
+    def _start(self, work: Work) -> None:
+        task = asyncio.create_task(self._run(work))
+        self._running[task] = work
+
+    async def _run(self, work: Work) -> None:
+        worker_no = self._lease.worker_no
+        began = time.monotonic()
+        done = Done(work, None, self._context.catalog.current.resolve(work.model), ids.request_id())
+        try:
+            outcome = await self._runner.run(work)
+        except asyncio.CancelledError:
+            outcome = interrupted()
+        self._running.pop(_this_task())
+        if worker_no != self._lease.worker_no:
+            return  # the lease was lost: the item is somebody else's
+        seconds = time.monotonic() - began
+        self._pace.ran(work.model, seconds)
+        self._settler.put(replace(done, outcome=outcome, seconds=seconds))
+        self._came_back(work)
+
+    def _came_back(self, work: Work) -> None:
+        waiting = self._lanes.finished(work)
+        lane = self._lanes.lane(work.model, work.batch.account_id)
+        ready = prefetch(lane.limit, self._pace.mean_seconds(work.model), self._pace.round_trip_seconds)
+        if waiting * 2 <= ready:
+            self._hungry.add(work.model)
+            self._wake.set()
+
+    def _settled(self) -> None:
+        if self._hungry:
+            self._wake.set()
+
+    # Beginnings and ends --------------------------------------------------------------------------------------------
+
+    async def _register(self) -> None:
+        while True:
+            try:
+                await self._lease.register()
+            except Unavailable as error:
+                log.warning("worker_waits", reason=error.message)
+                await asyncio.sleep(_PAUSE_SECONDS)
+            else:
+                self._settler.worker_no = self._lease.worker_no
+                return
+
+    async def _lease_lost(self) -> None:
+        """Everything held belongs to others now: stop it, forget it, begin as a new worker."""
+        log.error("lease_lost", worker=self._lease.worker_no, running=len(self._running))
+        lost = list(self._running)
+        self._lease.worker_no = 0
+        self._settler.forget()
+        self._lanes.clear()
+        for task in lost:
+            task.cancel()
+        await asyncio.gather(*lost, return_exceptions=True)
+        await self._register()
+        self._work_came()
+
+    async def _finish(self, loops: list[asyncio.Task[None]], grace: float) -> None:
+        """Start nothing more, hand back what waits, let what runs finish for a while, record everything."""
+        keeper, *others = loops[1], *loops[2:]
+        await _cancel(others)
+        self._hand_back(self._lanes.take_waiting(lambda _: True))
+        if self._running:
+            await asyncio.wait(self._running, timeout=grace)
+        await _cancel(list(self._running))
+        await _cancel([loops[0]])
+        try:
+            async with asyncio.timeout(max(grace, 5.0)):
+                await self._settler.flush()
+                await self._lease.end()
+        except (Unavailable, TimeoutError):
+            log.warning("worker_left_untidy", worker=self._lease.worker_no)
+        await _cancel([keeper])
+
+    def _hand_back(self, works: list[Work]) -> None:
+        for work in works:
+            self._settler.put(Done(work, None, None, ""))
+
+
+class _Bell:
+    """The claim duty's wake: set from inside this process as well as by the listener."""
+
+    def __init__(self, event: asyncio.Event) -> None:
+        self._event = event
+
+    async def wait(self, timeout: float) -> bool:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+
+def _this_task() -> asyncio.Task[None]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _raise_first(tasks: list[asyncio.Task[None]]) -> None:
+    """Raise what ended a loop that should have gone on."""
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error

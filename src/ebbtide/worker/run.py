@@ -1,0 +1,77 @@
+"""Running one item: its line, its model, the call. Ends in an outcome, always; a mistake of ours is one too."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from ebbtide.catalog.source import CatalogSource
+from ebbtide.dialects.openai.requests import named_model, read_line
+from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.dispatch.outcome import Call, Failed, Outcome
+from ebbtide.errors import Unavailable
+from ebbtide.settings.snapshot import SettingsSource
+from ebbtide.worker.lanes import Work
+from ebbtide.worker.lines import Lines
+
+log = structlog.get_logger(__name__)
+_PAUSE: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """What a run needs."""
+
+    lines: Lines
+    catalog: CatalogSource
+    dispatcher: Dispatcher
+    settings: SettingsSource
+
+    async def run(self, work: Work) -> Outcome:
+        """Answered or Failed. Raises nothing but a cancellation; waits while the database is away."""
+        try:
+            return await self._run(work)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            log.error("item_broke", batch=work.batch.id, item=work.item.id, error=type(error).__name__, exc_info=error)
+            return broken("The gateway could not run this request", sent=True)
+
+    async def _run(self, work: Work) -> Outcome:
+        model = self.catalog.current.usable(work.model, work.role)
+        if model is None:
+            return Failed("no_route", 404, "model_not_found", f"Model '{work.model}' not found", sent=False)
+        body = bytes(read_line(await self._line(work)).body)
+        call = Call(
+            target=work.batch.target,
+            model=model,
+            body=body,
+            requested=named_model(body),
+            source="batch",
+            max_bytes=self.settings.current.batch_max_result_kb * 1024,
+        )
+        return await self.dispatcher.call(call)
+
+    async def _line(self, work: Work) -> memoryview:
+        while True:
+            try:
+                return await self.lines.line(work)
+            except Unavailable:
+                await asyncio.sleep(_PAUSE)
+
+
+def broken(message: str, *, sent: bool) -> Failed:
+    """The outcome of a run that this process could not bring to an end."""
+    now = time.monotonic()
+    return Failed("internal", 500, "upstream_error", message, sent=sent, started_at=now, finished_at=now)
+
+
+def interrupted() -> Failed:
+    """The outcome of a run that was cut off because its worker stops; it may pass."""
+    now = time.monotonic()
+    message = "The worker stopped before the answer came"
+    return Failed("reset", 502, "upstream_error", message, sent=True, started_at=now, finished_at=now)

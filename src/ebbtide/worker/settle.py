@@ -1,0 +1,200 @@
+"""Recording what became of items: collected for a few milliseconds, then written in one transaction.
+
+An outcome becomes a verb here and nowhere else. Attempts with their bills, answers, item states, counters and spend
+commit together; a row whose claim no longer stands changes nothing and counts nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from ebbtide.batches import claim_store, settle_store
+from ebbtide.batches.closing import finish_batches
+from ebbtide.batches.model import DUTY_CHANNEL
+from ebbtide.clock import Clock
+from ebbtide.errors import Unavailable
+from ebbtide.records.spend import Charge, add_charges
+from ebbtide.storage.notify import notify
+from ebbtide.storage.pool import Connection, Database
+from ebbtide.worker.segments import Segment, pack_answers
+from ebbtide.worker.verdicts import ZERO, Done, Verdict, judge, unstorable
+
+log = structlog.get_logger(__name__)
+
+FLUSH_ITEMS: Final = 512
+FLUSH_SECONDS: Final = 0.004
+FULL_ITEMS: Final = 2_048
+NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 5.0
+
+
+class Settler:
+    """Takes outcomes and writes them, in the order in which they came."""
+
+    def __init__(self, database: Database, clock: Clock, rng: random.Random) -> None:
+        self._database = database
+        self._clock = clock
+        self._rng = rng
+        self._done: deque[Done] = deque()
+        self._writing: list[Done] = []
+        self._arrived = asyncio.Event()
+        self.worker_no = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be written that nothing more should be claimed."""
+        return len(self._done) >= FULL_ITEMS
+
+    def put(self, done: Done) -> None:
+        self._done.append(done)
+        self._arrived.set()
+
+    def forget(self) -> None:
+        """Drop what is not written: the lease lapsed, and the items are somebody else's."""
+        self._done.clear()
+        self._writing = []
+
+    async def run(self, after_flush: Callable[[], None]) -> None:
+        """Write outcomes as they come, until cancelled."""
+        while True:
+            await self._arrived.wait()
+            if len(self._done) < FLUSH_ITEMS:
+                await asyncio.sleep(FLUSH_SECONDS)
+            await self.flush()
+            after_flush()
+
+    async def flush(self) -> None:
+        """Write everything that is there now; waits while the database is away."""
+        self._arrived.clear()
+        while self._writing or self._done:
+            while self._done and len(self._writing) < FLUSH_ITEMS:
+                self._writing.append(self._done.popleft())
+            await self._settle(self._writing)
+            self._writing = []
+
+    async def _settle(self, done: Sequence[Done]) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                await self._write(done)
+                return
+            except Unavailable as error:
+                log.warning("settle_waits", items=len(done), reason=error.message)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            except Exception as error:  # noqa: BLE001  one row that cannot be stored must not hold up the others
+                await self._isolate(done, error)
+                return
+
+    async def _isolate(self, done: Sequence[Done], error: Exception) -> None:
+        """Find the row that cannot be written by halves, and write that its outcome could not be stored."""
+        if len(done) > 1:
+            half = len(done) // 2
+            await self._settle(done[:half])
+            await self._settle(done[half:])
+        elif done[0].is_last_resort:
+            log.error("outcome_lost", item=done[0].work.item.id, batch=done[0].work.batch.id, exc_info=error)
+        else:
+            log.error("outcome_unstorable", item=done[0].work.item.id, batch=done[0].work.batch.id, exc_info=error)
+            await self._settle([unstorable(done[0])])
+
+    async def _write(self, done: Sequence[Done]) -> None:
+        now = self._clock.now()
+        verdicts = [judge(one, now, self._rng) for one in done]
+        segments = await pack_answers(verdicts)
+        async with self._database.transaction() as conn:
+            await claim_store.lock_user_states(conn, sorted({v.done.work.batch.account_id for v in verdicts}), now)
+            closing = await settle_store.lock_batches(conn, sorted({v.done.work.batch.no for v in verdicts}))
+            moved = await _move_items(conn, verdicts, segments)
+            stood = [v for v in verdicts if v.key in moved]
+            await self._record(conn, stood, now)
+            await finish_batches(conn, sorted({v.done.work.batch.no for v in stood}), now)
+            if any(closing.get(v.done.work.batch.no) and v.verb in ("retry", "hand_back") for v in stood):
+                await notify(conn, DUTY_CHANNEL)
+
+    async def _record(self, conn: Connection, stood: Sequence[Verdict], now: datetime) -> None:
+        """Everything that counts: for the rows that were still ours, and in the transaction that moved them."""
+        await settle_store.add_attempts(conn, self.worker_no, [v.attempt(now) for v in stood if v.verb != "hand_back"])
+        await settle_store.count_settled(conn, _batch_deltas(stood))
+        await settle_store.count_released(conn, _queue_deltas(stood, now))
+        await settle_store.add_service(conn, _service(stood), now)
+        await add_charges(conn, _charges(stood), now.date())
+
+
+async def _move_items(
+    conn: Connection, verdicts: Sequence[Verdict], segments: Sequence[Segment]
+) -> set[settle_store.ItemKey]:
+    segment_ids = await settle_store.add_segments(conn, [(s.batch_no, s.data) for s in segments]) if segments else []
+    completed = [
+        settle_store.CompletedRow(*v.key, v.epoch, segment_id, offset, length, v.done.request_id)
+        for segment_id, segment in zip(segment_ids, segments, strict=True)
+        for v, offset, length in segment.answers
+    ]
+    moved = await settle_store.complete(conn, completed)
+    moved |= await settle_store.fail(conn, [v.failed_row() for v in verdicts if v.verb == "fail"])
+    moved |= await settle_store.retry(conn, [v.retried_row() for v in verdicts if v.verb == "retry"])
+    handed_back = [settle_store.HandedBackRow(*v.key, v.epoch) for v in verdicts if v.verb == "hand_back"]
+    return moved | await settle_store.hand_back(conn, handed_back)
+
+
+def _batch_deltas(verdicts: Sequence[Verdict]) -> list[settle_store.BatchDelta]:
+    by_batch: dict[int, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.verb != "hand_back":
+            by_batch[verdict.done.work.batch.no].append(verdict)
+    return [_batch_delta(no, of_batch) for no, of_batch in sorted(by_batch.items())]
+
+
+def _batch_delta(batch_no: int, verdicts: Sequence[Verdict]) -> settle_store.BatchDelta:
+    usages = [v.usage for v in verdicts if v.usage is not None]
+    return settle_store.BatchDelta(
+        batch_no=batch_no,
+        completed=sum(v.verb == "complete" for v in verdicts),
+        failed=sum(v.verb == "fail" for v in verdicts),
+        input_tokens=sum(u.input_tokens for u in usages),
+        cached_tokens=sum(u.cached_tokens for u in usages),
+        output_tokens=sum(u.output_tokens for u in usages),
+        reasoning_tokens=sum(u.reasoning_tokens for u in usages),
+        cost_usd=sum((v.cost for v in verdicts if v.cost is not None), start=ZERO),
+        unknown=sum(v.cost is None for v in verdicts),
+        result_bytes=sum(v.answer_length for v in verdicts),
+    )
+
+
+def _queue_deltas(verdicts: Sequence[Verdict], now: datetime) -> list[settle_store.QueueDelta]:
+    by_queue: dict[tuple[int, str], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        by_queue[verdict.done.work.batch.no, verdict.done.work.model].append(verdict)
+    return [
+        settle_store.QueueDelta(
+            batch_no,
+            model,
+            released=len(of_queue),
+            queued=sum(v.verb in ("retry", "hand_back") for v in of_queue),
+            next_ready_at=min((v.ready_at or now for v in of_queue if v.verb in ("retry", "hand_back")), default=NEVER),
+        )
+        for (batch_no, model), of_queue in sorted(by_queue.items())
+    ]
+
+
+def _service(verdicts: Sequence[Verdict]) -> dict[str, float]:
+    seconds: dict[str, float] = defaultdict(float)
+    for verdict in verdicts:
+        seconds[verdict.done.work.batch.account_id] += verdict.done.seconds
+    return dict(sorted(seconds.items()))
+
+
+def _charges(verdicts: Sequence[Verdict]) -> list[Charge]:
+    return [
+        Charge(v.done.work.batch.account_id, v.done.work.batch.key_id, "batch", v.usage, v.cost)
+        for v in verdicts
+        if v.cost is not None and v.usage is not None
+    ]

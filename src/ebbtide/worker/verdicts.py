@@ -1,0 +1,152 @@
+"""From an outcome to a verb of the state machine, its rows and its bill. Pure."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final, Literal
+
+from ebbtide.batches.retry import QUEUED_DELAY, backoff, next_try
+from ebbtide.batches.settle_store import AttemptRow, FailedRow, ItemKey, RetriedRow
+from ebbtide.catalog.model import Model
+from ebbtide.catalog.prices import cost
+from ebbtide.dialects.values import Usage
+from ebbtide.dispatch.outcome import Answered, Failed, Outcome, may_pass
+from ebbtide.worker.lanes import Work
+
+Verb = Literal["complete", "fail", "retry", "hand_back"]
+
+ZERO: Final = Decimal(0)
+_UNSTORABLE: Final = "The answer could not be stored"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A work that came to an end here: its outcome, or None when it was never started.
+
+    `model` gives the prices; None when the model was unknown. `is_last_resort`: already replaced once.
+    """
+
+    work: Work
+    outcome: Outcome | None
+    model: Model | None
+    request_id: str
+    seconds: float = 0.0
+    is_last_resort: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a settle does with a done work. `cost` is None when it is unknown; `ready_at` is set for a retry."""
+
+    done: Done
+    verb: Verb
+    usage: Usage | None = None
+    cost: Decimal | None = ZERO
+    ready_at: datetime | None = None
+    counted: int = 1
+
+    @property
+    def key(self) -> ItemKey:
+        return self.done.work.item.batch_no, self.done.work.item.id
+
+    @property
+    def epoch(self) -> int:
+        return self.done.work.item.claim_epoch
+
+    @property
+    def answer(self) -> bytes:
+        return self.done.outcome.body if isinstance(self.done.outcome, Answered) else b""
+
+    @property
+    def answer_length(self) -> int:
+        return len(self.answer)
+
+    @property
+    def failure(self) -> Failed:
+        assert isinstance(self.done.outcome, Failed)
+        return self.done.outcome
+
+    def failed_row(self) -> FailedRow:
+        failed = self.failure
+        return FailedRow(*self.key, self.epoch, failed.code, failed.message, failed.status, self.done.request_id)
+
+    def retried_row(self) -> RetriedRow:
+        failed = self.failure
+        assert self.ready_at is not None
+        return RetriedRow(
+            *self.key, self.epoch, failed.code, failed.message, failed.status, self.counted, self.ready_at
+        )
+
+    def attempt(self, now: datetime) -> AttemptRow:
+        """The record of this try."""
+        outcome = self.done.outcome
+        assert outcome is not None
+        failed = outcome if isinstance(outcome, Failed) else None
+        usage = self.usage
+        return AttemptRow(
+            batch_no=self.key[0],
+            item_id=self.key[1],
+            claim_epoch=self.epoch,
+            attempt=self.done.work.item.attempts + 1,
+            model=self.done.work.model,
+            route=outcome.route,
+            outcome=_ATTEMPT[self.verb] if self.counted else "queued",
+            started_at=now - timedelta(seconds=self.done.seconds),
+            finished_at=now,
+            status_code=outcome.status,
+            error_code=failed.code if failed else None,
+            request_id=self.done.request_id,
+            input_tokens=usage.input_tokens if usage else None,
+            cached_tokens=usage.cached_tokens if usage else None,
+            output_tokens=usage.output_tokens if usage else None,
+            reasoning_tokens=usage.reasoning_tokens if usage else None,
+            cost_usd=self.cost,
+        )
+
+
+_ATTEMPT: Final = {"complete": "completed", "fail": "failed", "retry": "retried"}
+
+
+def judge(done: Done, now: datetime, rng: random.Random) -> Verdict:
+    """The one place where an outcome becomes a verb."""
+    match done.outcome:
+        case None:
+            return Verdict(done, "hand_back")
+        case Answered(usage=usage):
+            return Verdict(done, "complete", usage, _bill(done, usage))
+        case Failed() as failed:
+            return _judge_failure(done, failed, now, rng)
+
+
+def _judge_failure(done: Done, failed: Failed, now: datetime, rng: random.Random) -> Verdict:
+    bill = None if failed.cost_unknown else _bill(done, failed.usage) if failed.usage else ZERO
+    if not may_pass(failed):
+        return Verdict(done, "fail", failed.usage, bill)
+    window_end = done.work.batch.expires_at
+    if failed.kind == "model_queued":
+        delay = QUEUED_DELAY if failed.retry_after is None else failed.retry_after
+        ready_at = next_try(now, delay, 0, window_end)
+        # Past the window it stays queued as never run, and expires there.
+        return Verdict(done, "retry", None, ZERO, ready_at or window_end, counted=0)
+    attempts = done.work.item.attempts + 1
+    ready_at = next_try(now, backoff(attempts, failed.retry_after, rng), attempts, window_end)
+    if ready_at is None:
+        return Verdict(done, "fail", failed.usage, bill)
+    return Verdict(done, "retry", failed.usage, bill, ready_at)
+
+
+def _bill(done: Done, usage: Usage | None) -> Decimal | None:
+    if usage is None or done.model is None:
+        return None
+    return cost(done.model.pricing, usage, done.model.batch_price_factor)
+
+
+def unstorable(done: Done) -> Done:
+    """The same work with an outcome that can be stored in place of one that cannot. Its cost is unknown."""
+    outcome = done.outcome
+    sent = isinstance(outcome, Answered) or (isinstance(outcome, Failed) and outcome.sent)
+    failed = Failed("internal", 500, "upstream_error", _UNSTORABLE, sent=sent)
+    return replace(done, outcome=failed, is_last_resort=True)
