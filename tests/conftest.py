@@ -10,6 +10,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -33,10 +34,15 @@ class Server:
     admin_url: str
     listen_url: str
 
-    async def execute(self, sql: str) -> None:
+    @asynccontextmanager
+    async def database(self, template: str) -> AsyncIterator[str]:
+        """A copy of the database `template` for the block: its name."""
+        name = f"ebb_{_WORKER}_{next(_NUMBERS)}"
         connection = await asyncpg.connect(self.admin_url)
         try:
-            await connection.execute(sql)
+            await connection.execute(f"create database {name} template {template} strategy file_copy")
+            yield name
+            await connection.execute(f"drop database {name} with (force)")
         finally:
             await connection.close()
 
@@ -78,30 +84,24 @@ def server_url(server: Server) -> str:
 @pytest.fixture(scope="session")
 async def template(server: Server) -> AsyncIterator[str]:
     """The name of a migrated database to copy."""
-    name = f"ebb_template_{_WORKER}"
-    await server.execute(f"create database {name}")
-    async with await Database.connect(database_at(server.admin_url, name)) as database:
-        await migrate(database)
-    yield name
-    await server.execute(f"drop database {name} with (force)")
+    async with server.database("template0") as name:
+        async with await Database.connect(database_at(server.admin_url, name)) as database:
+            await migrate(database)
+        yield name
 
 
 @pytest.fixture
 async def empty_database_url(server: Server) -> AsyncIterator[str]:
     """A fresh database without any tables."""
-    name = f"ebb_empty_{_WORKER}_{next(_NUMBERS)}"
-    await server.execute(f"create database {name} template template0 strategy file_copy")
-    yield database_at(server.url, name)
-    await server.execute(f"drop database {name} with (force)")
+    async with server.database("template0") as name:
+        yield database_at(server.url, name)
 
 
 @pytest.fixture
 async def database_url(server: Server, template: str) -> AsyncIterator[str]:
     """A fresh migrated database, for tests that start processes; see also `listen_url`."""
-    name = f"ebb_test_{_WORKER}_{next(_NUMBERS)}"
-    await server.execute(f"create database {name} template {template} strategy file_copy")
-    yield database_at(server.url, name)
-    await server.execute(f"drop database {name} with (force)")
+    async with server.database(template) as name:
+        yield database_at(server.url, name)
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ SUPERUSER = "ebbtide"
 LONGEST_SOCKET_PATH = 107
 START_TIMEOUT = 600.0  # crash recovery may have much to do
 STOP_TIMEOUT = 60.0
-ORPHANS_TIMEOUT = 5.0
+QUIT_TIMEOUT = 10.0
+ORPHANS_TIMEOUT = 2.0  # for what is left of a killed server to end by itself
 _LOG_LIMIT = 16 << 20
 _POLL = 0.01
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._@+-]+")  # what needs no quoting in a URL or a PostgreSQL setting
@@ -73,10 +74,25 @@ class Cluster:
     def log(self) -> Path:
         return self.folder / "postgres.log"
 
-    def create(self) -> None:
+    def launch(self, lock: int) -> None:
+        """Make the data folder if need be, start the server, and wait until it takes connections.
+
+        The caller holds the start lock, and `lock`, the server's: nothing of an earlier server is left. The server
+        keeps it; it is closed here. Raises SetupError in the server's words when it does not come up.
+        """
+        try:
+            self._create(lock)
+            self._clear_remains()
+            pid = self._detach(lock)
+        finally:
+            os.close(lock)
+        if not wait_until(lambda: self.ready() or not _is_process(pid), START_TIMEOUT) or not self.ready():
+            raise SetupError(f"PostgreSQL did not start; the end of {self.log}:\n{self.log_tail()}")
+
+    def _create(self, lock: int) -> None:
         """Make the data folder unless it is there; what a crash left half made is made again.
 
-        Raises SetupError when it cannot be made, or holds the data of another major version.
+        initdb keeps the lock too: should we be killed meanwhile, nobody comes in its way before it has ended.
         """
         version = data_version(self.data)
         if version is not None:
@@ -87,24 +103,17 @@ class Cluster:
         options = ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-instructions"]
         if not self.fsync:
             options.append("--no-sync")
-        self.user.run([self.binaries / "bin" / "initdb", "-D", begun, *options], timeout=START_TIMEOUT)
+        initdb: list[str | Path] = [self.binaries / "bin" / "initdb", "-D", begun, *options]
+        self.user.run(initdb, timeout=START_TIMEOUT, keep=(lock,))
         begun.rename(self.data)
         _sync_folder(self.folder)
 
-    def launch(self, lock: int) -> None:
-        """Start the server, hand it the descriptor `lock`, and wait until it takes connections.
-
-        The caller holds the start lock, and `lock` is locked: nothing of an earlier server is left. It is closed here.
-        Raises SetupError with the end of the log when it does not come up.
-        """
-        self._clear_remains()
+    def _detach(self, lock: int) -> int:
+        """Start the server in the background and return its process id."""
         settings = {**SETTINGS, "unix_socket_directories": f'"{self.sockets}"', "fsync": "on" if self.fsync else "off"}
         options = [f"--{name}={value}" for name, value in settings.items()]
-        server: list[str | Path] = [self.binaries / "bin" / "postgres", "-D", self.data]
-        pid = int(self.user.run(["/bin/sh", "-c", _DETACH, "sh", self.log, *server, *options], keep=(lock,)))
-        os.close(lock)  # the server has its own now; ours would keep the lock when it ends
-        if not wait_until(lambda: self.ready() or not _is_process(pid), START_TIMEOUT) or not self.ready():
-            raise SetupError(f"PostgreSQL did not start; the end of {self.log}:\n{self.log_tail()}")
+        server: list[str | Path] = [self.binaries / "bin" / "postgres", "-D", self.data, *options]
+        return int(self.user.run(["/bin/sh", "-c", _DETACH, "sh", self.log, *server], keep=(lock,)))
 
     def ready(self) -> bool:
         """Whether a server of this data folder takes connections."""
@@ -124,7 +133,7 @@ class Cluster:
 
         Raises SetupError when it does not stop.
         """
-        for sign, patience in ((signal.SIGINT, STOP_TIMEOUT), (signal.SIGQUIT, ORPHANS_TIMEOUT)):
+        for sign, patience in ((signal.SIGINT, STOP_TIMEOUT), (signal.SIGQUIT, QUIT_TIMEOUT)):
             if is_free(lock_path):
                 return
             if (pid := self.postmaster()) is not None:
@@ -133,7 +142,7 @@ class Cluster:
             if wait_until(lambda: is_free(lock_path), patience):
                 return
         self.quit_orphans()
-        if not wait_until(lambda: is_free(lock_path), ORPHANS_TIMEOUT):
+        if not wait_until(lambda: is_free(lock_path), QUIT_TIMEOUT):
             raise SetupError(f"PostgreSQL in {self.folder} does not stop (process {self.postmaster()})")
 
     def quit_orphans(self) -> None:

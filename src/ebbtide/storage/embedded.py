@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -101,12 +101,13 @@ class EmbeddedServer:
     async def __aexit__(self, *_: object) -> None:
         if self._watch is not None:
             self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+            with suppress(asyncio.CancelledError):
+                await self._watch
             self._watch = None
         await _uncancelled(self.leave)
 
     def start(self) -> None:
-        """Blocking: join the users and see that the server runs; undone by `leave`."""
+        """Blocking: join the users and see that the server runs; undone by `leave`. Raises SetupError."""
         try:
             user = self._prepare()
             with self._start_lock():
@@ -127,9 +128,11 @@ class EmbeddedServer:
             return
         with self._start_lock():
             # The shared lock becomes an exclusive one only when nobody else shares it.
-            if try_lock(self._use, fcntl.LOCK_EX):
-                self._cluster.stop(self.folder / "server.lock")
-            self._forget()
+            try:
+                if try_lock(self._use, fcntl.LOCK_EX):
+                    self._cluster.stop(self.folder / "server.lock")
+            finally:
+                self._forget()
 
     def _forget(self) -> None:
         if self._use is not None:
@@ -140,13 +143,9 @@ class EmbeddedServer:
     def _prepare(self) -> RunUser:
         """Make the folder and its lock files as the user that PostgreSQL will run as."""
         user = choose_user(self.folder, self.data_dir)
-        if not self.data_dir.exists():
-            self.data_dir.mkdir(parents=True, mode=0o700)
-            if user.drop:
-                os.chown(self.data_dir, user.uid, user.gid)
-        if user.drop and not self.folder.exists() and self.data_dir.stat().st_uid == 0:
-            self.folder.mkdir(mode=0o700)
-            os.chown(self.folder, user.uid, user.gid)
+        _own(self.data_dir, user)
+        if self.data_dir.stat().st_uid != user.uid:
+            _own(self.folder, user)
         self.data_dir = self.data_dir.resolve()
         _check_reachable(self.folder, user)
         user.run(["/bin/sh", "-c", _PREPARE, "sh", self.folder])
@@ -159,14 +158,13 @@ class EmbeddedServer:
 
     def _run(self) -> None:
         """See that a server answers: join it, wait for it, clear away what is left of a killed one, start one."""
-        self.cluster.create()
         begun = time.monotonic()
         while not self.cluster.ready():
             lock = open_lock(self.folder / "server.lock")
             if try_lock(lock, fcntl.LOCK_EX):
                 self.cluster.launch(lock)
                 return
-            os.close(lock)
+            os.close(lock)  # held: the server comes up or goes, or something of a killed one still runs
             waited = time.monotonic() - begun
             if waited > ORPHANS_TIMEOUT and self.cluster.postmaster() is None:
                 self.cluster.quit_orphans()
@@ -210,6 +208,13 @@ async def _uncancelled(work: Callable[[], None], undo: Callable[[], None] | None
         if undo is not None and task.exception() is None:
             await asyncio.to_thread(undo)
         raise
+
+
+def _own(folder: Path, user: RunUser) -> None:
+    """Make `folder` if need be; root gives it to the user when it is new or empty, also where another root made it."""
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    if user.drop and folder.stat().st_uid == 0 and not any(folder.iterdir()):
+        os.chown(folder, user.uid, user.gid)
 
 
 def _check_reachable(folder: Path, user: RunUser) -> None:

@@ -53,7 +53,7 @@ async def migrate(database: Database, migrations: list[Migration] = MIGRATIONS) 
     Raises SetupError when the server is too old, or the database was made by a newer or another build.
     """
     async with database.transaction() as connection:
-        await _check_server(connection)
+        check_server(await connection.fetchval(_SQL["server_version"]))
         known = await _applied(connection) if await _has_history(connection) else {}
     _check_history(known, migrations)
     done = []
@@ -77,8 +77,8 @@ async def _apply(database: Database, migration: Migration, migrations: list[Migr
         return True
 
 
-async def _check_server(connection: Connection) -> None:
-    version = await connection.fetchval(_SQL["server_version"])
+def check_server(version: int) -> None:
+    """Raise SetupError when the server, by its number such as 150004 for 15.4, is too old."""
     if version < OLDEST_SERVER * 10000:
         raise SetupError(f"The database is PostgreSQL {version // 10000}; {OLDEST_SERVER} or newer is needed")
 

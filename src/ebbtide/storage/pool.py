@@ -16,6 +16,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from ebbtide.errors import SetupError, Unavailable
+from ebbtide.storage.queries import load_queries
 
 if TYPE_CHECKING:  # asyncpg's classes take type arguments in their stubs only
     _Direct: TypeAlias = asyncpg.Connection[asyncpg.Record]
@@ -27,9 +28,11 @@ else:
 
 QUERY_TIMEOUT = 30.0
 CONNECT_TIMEOUT = 10.0
+RELEASE_TIMEOUT = 2.0  # for the server to acknowledge a query's cancellation; then the connection is dropped
 RETRY_AFTER = 5.0
 APPLICATION = "ebbtide"
 
+_SQL = load_queries("ebbtide.storage", "pool.sql")
 _AWAY = "The database cannot be reached at the moment"
 # Classes 08, 53 and 57 of the SQLSTATE table, a server that became read-only, and plans that a migration outdated.
 _LOST = (
@@ -85,7 +88,7 @@ class Database:
         Raises SetupError when the URL, the name or the password is wrong, Unavailable when nobody answers.
         """
         with translated(None):
-            pooled = await behind_pooler(url)
+            pooled = await _behind_pooler(url)
             pool = await asyncpg.create_pool(
                 url,
                 min_size=0,
@@ -145,17 +148,34 @@ class Database:
                 yield connection
         finally:
             with translated(connection):
-                await self._pool.release(connection, timeout=CONNECT_TIMEOUT)
+                await self._pool.release(connection, timeout=RELEASE_TIMEOUT)
 
 
-async def behind_pooler(url: str) -> bool:
-    """Whether a pooler answers at `url`: the server process it names is then not the one that runs our query."""
+async def connect_alone(url: str) -> Connection:
+    """A connection outside the pool, to be closed by the caller."""
     connection = await asyncpg.connect(
-        url, statement_cache_size=0, timeout=CONNECT_TIMEOUT, command_timeout=CONNECT_TIMEOUT
+        url,
+        connection_class=SessionlessConnection,
+        statement_cache_size=0,
+        timeout=CONNECT_TIMEOUT,
+        command_timeout=QUERY_TIMEOUT,
+        server_settings={"application_name": APPLICATION},
     )
+    await _prepare(connection)
+    return connection
+
+
+async def runs_elsewhere(connection: Connection) -> bool:
+    """Whether a pooler answers: the server process it names is then not the one that runs our query."""
+    # In a transaction, since a pooler may otherwise run the statement on another server than it was prepared on.
+    async with connection.transaction():
+        return bool(await connection.fetchval(_SQL["own_process"]) != connection.get_server_pid())
+
+
+async def _behind_pooler(url: str) -> bool:
+    connection = await connect_alone(url)
     try:
-        async with connection.transaction():
-            return bool(await connection.fetchval("select pg_backend_pid()") != connection.get_server_pid())
+        return await runs_elsewhere(connection)
     finally:
         await connection.close(timeout=CONNECT_TIMEOUT)
 
@@ -181,9 +201,16 @@ def translated(connection: Connection | None) -> Iterator[None]:
         raise _unavailable() from error
     except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
         # On a living connection these are a mistake of the caller, or come from something else in the block.
-        if connection is not None and not connection.is_closed():
+        if connection is not None and _lives(connection):
             raise
         raise _unavailable() from error
+
+
+def _lives(connection: Connection) -> bool:
+    try:
+        return not connection.is_closed()
+    except asyncpg.InterfaceError:
+        return False  # the pool has taken it back, as it does with one that was lost
 
 
 def _unavailable() -> Unavailable:

@@ -1,28 +1,181 @@
-"""The pool on a healthy server."""
+"""The pool: transactions, what counts as an unavailable database, and coming back by itself."""
 
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
 import pytest
 
+from ebbtide.errors import SetupError, Unavailable
+from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.pool import Database
 
 
-async def test_a_transaction_commits(database: Database) -> None:
-    async with database.transaction() as connection:
-        await connection.execute("create table t (n int)")
-        await connection.execute("insert into t values ($1)", 7)
+async def read(database: Database, sql: str, timeout: float | None = None) -> object:
     async with database.connection() as connection:
-        assert await connection.fetchval("select n from t") == 7
+        return await connection.fetchval(sql, timeout=timeout)
+
+
+async def write(database: Database, sql: str) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(sql)
+
+
+async def write_and_raise(database: Database, sql: str, error: BaseException) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(sql)
+        raise error
+
+
+async def write_while_killed(database: Database, sql: str, postmaster: int | None) -> None:
+    assert postmaster is not None
+    async with database.transaction() as connection:
+        await connection.execute(sql)
+        os.kill(postmaster, signal.SIGKILL)
+        await connection.execute("select pg_sleep(60)")
+
+
+async def recovered(database: Database, sql: str) -> object:
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await read(database, sql)
+            except Unavailable:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_transaction_commits(database: Database) -> None:
+    await write(database, "create table t as select 7 as n")
+    assert await read(database, "select n from t") == 7
 
 
 async def test_a_transaction_rolls_back_on_an_exception(database: Database) -> None:
-    async with database.transaction() as connection:
-        await connection.execute("create table t (n int)")
-
-    async def change_mind() -> None:
-        async with database.transaction() as connection:
-            await connection.execute("insert into t values (1)")
-            raise RuntimeError("changed my mind")
-
+    await write(database, "create table t (n int)")
     with pytest.raises(RuntimeError, match="changed my mind"):
-        await change_mind()
-    async with database.connection() as connection:
-        assert await connection.fetchval("select count(*) from t") == 0
+        await write_and_raise(database, "insert into t values (1)", RuntimeError("changed my mind"))
+    assert await read(database, "select count(*) from t") == 0
+
+
+async def test_mistakes_and_broken_constraints_stay_what_they_are(database: Database) -> None:
+    await write(database, "create table t (n int primary key)")
+    with pytest.raises(asyncpg.UndefinedTableError):
+        await read(database, "select n from no_such_table")
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await write(database, "insert into t values (1), (1)")
+    with pytest.raises(asyncpg.DataError):
+        async with database.connection() as connection:
+            await connection.fetchval("select $1::int", "seven")
+    with pytest.raises(FileNotFoundError):
+        await write_and_raise(database, "insert into t values (1)", FileNotFoundError("not the database's"))
+
+
+async def test_more_users_than_connections_take_turns(database_url: str) -> None:
+    async with await Database.connect(database_url, max_size=2) as database:
+        assert await asyncio.gather(*(read(database, f"select {n}") for n in range(50))) == list(range(50))
+
+
+async def test_a_query_over_its_time_is_unavailable_and_the_pool_goes_on(database_url: str) -> None:
+    async with await Database.connect(database_url, max_size=1) as database:
+        with pytest.raises(Unavailable) as caught:
+            await read(database, "select pg_sleep(60)", timeout=0.1)
+        assert caught.value.retry_after == 5
+        assert await read(database, "select 1") == 1
+
+
+async def test_a_session_ended_by_the_server_is_unavailable_and_the_pool_goes_on(database_url: str) -> None:
+    async with await Database.connect(database_url, max_size=1) as database:
+        with pytest.raises(Unavailable):
+            await read(database, "select pg_terminate_backend(pg_backend_pid())")
+        assert await recovered(database, "select 1") == 1
+
+
+async def test_a_server_killed_and_restarted_is_found_again(data_dir: Path) -> None:
+    async with (
+        EmbeddedServer(data_dir, fsync=False) as server,
+        await Database.connect(server.url) as database,
+    ):
+        await write(database, "create table kept as select 7 as n")
+        with pytest.raises(Unavailable):
+            await write_while_killed(database, "insert into kept values (8)", server.cluster.postmaster())
+        assert await recovered(database, "select sum(n) from kept") == 7
+
+
+async def test_nobody_at_the_address_is_unavailable() -> None:
+    with pytest.raises(Unavailable):
+        await Database.connect("postgresql://ebbtide@127.0.0.1:1/postgres")
+
+
+async def test_a_url_that_is_none_is_a_mistake_of_the_setup() -> None:
+    with pytest.raises(SetupError):
+        await Database.connect("http://127.0.0.1/postgres")
+
+
+class Wire:
+    """A TCP way to the database that can go dead without closing, as a lost network does."""
+
+    def __init__(self, url: str) -> None:
+        self._target = urlsplit(url)
+        self._cut = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> "Wire":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None
+        port = self._server.sockets[0].getsockname()[1]
+        user = self._target.netloc.rpartition("@")[0] or "postgres"
+        return f"postgresql://{user}@127.0.0.1:{port}{self._target.path}"
+
+    def cut(self) -> None:
+        self._cut = True
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await self._open()
+        for source, target in ((reader, server_writer), (server_reader, writer)):
+            task = asyncio.create_task(self._forward(source, target))
+            self._tasks.add(task)
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        folder = parse_qs(self._target.query).get("host", [""])[0]
+        if folder.startswith("/"):
+            return await asyncio.open_unix_connection(f"{folder}/.s.PGSQL.{self._target.port or 5432}")
+        return await asyncio.open_connection(self._target.hostname, self._target.port or 5432)
+
+    async def _forward(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65536):
+                if not self._cut:
+                    target.write(data)
+        finally:
+            target.close()
+
+
+@pytest.fixture
+async def wire(database_url: str) -> AsyncIterator[Wire]:
+    async with Wire(database_url) as wire:
+        yield wire
+
+
+async def test_a_network_that_goes_dead_holds_nobody_for_ever(wire: Wire) -> None:
+    database = await Database.connect(wire.url, max_size=1)
+    assert await read(database, "select 1") == 1
+    wire.cut()
+    async with asyncio.timeout(10):
+        with pytest.raises(Unavailable):
+            await read(database, "select 1", timeout=0.1)
+    await database.close()

@@ -1,0 +1,7 @@
+-- name: notify
+-- Tells everyone who listens on the channel, when the transaction commits.
+select pg_notify($1, $2)
+
+-- name: check_alive
+-- Whether the connection still answers.
+select 1

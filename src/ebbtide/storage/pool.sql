@@ -1,0 +1,3 @@
+-- name: own_process
+-- The server process that runs this query; behind a pooler it is another one than the connection was told.
+select pg_backend_pid()

@@ -1,0 +1,53 @@
+"""Wake-ups: heard after the commit, by every subscriber, and again after the connection was lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ebbtide.storage.notify import Listener, notify
+from ebbtide.storage.pool import Database
+
+LONG, SHORT = 20.0, 0.05
+
+
+@pytest.fixture
+async def listener(database: Database) -> AsyncIterator[Listener]:
+    async with Listener(database) as listener:
+        async with asyncio.timeout(LONG):
+            await listener.listening.wait()
+        yield listener
+
+
+async def test_a_message_wakes_each_subscriber_of_its_channel_once(database: Database, listener: Listener) -> None:
+    payloads: list[str] = []
+    first, second = listener.subscribe("work", payloads.append), listener.subscribe("work")
+    other = listener.subscribe("Other \"channel'")
+    for wake in (first, second, other):
+        assert await wake.wait(LONG), "a new subscriber looks once: something may have come before"
+    async with database.transaction() as connection:
+        await notify(connection, "work", "batch_1")
+        assert not await first.wait(SHORT), "not before the commit"
+    assert await first.wait(LONG)
+    assert await second.wait(LONG)
+    assert not await first.wait(SHORT)
+    assert not await other.wait(SHORT)
+    assert payloads == ["batch_1"]
+    async with database.transaction() as connection:
+        await notify(connection, "Other \"channel'")
+    assert await other.wait(LONG)
+
+
+async def test_a_lost_connection_is_made_again_and_wakes_everyone(database: Database, listener: Listener) -> None:
+    wake = listener.subscribe("work")
+    assert await wake.wait(LONG)
+    async with database.connection() as connection:
+        ended = await connection.fetchval(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+            " where datname = current_database() and query ilike 'listen%'"
+        )
+    assert ended == 1
+    assert await wake.wait(LONG), "woken by the reconnection"
+    async with database.transaction() as connection:
+        await notify(connection, "work")
+    assert await wake.wait(LONG), "and by messages after it"
