@@ -1,0 +1,90 @@
+"""What goes back to the caller: JSON answers, streams that end with their reader, and errors in the dialect's shape."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar, cast
+
+import msgspec
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ebbtide.dialects.openai.errors import render_error
+from ebbtide.errors import EbbtideError, InvalidRequest
+
+Answer = TypeVar("Answer")
+_encode = msgspec.json.Encoder().encode
+
+
+class MethodNotAllowed(EbbtideError):
+    """The path is there, the method is not; `allowed` are the methods that are. Rendered as 405."""
+
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        super().__init__(f"This path does not answer {method}, only {', '.join(allowed)}", code="method_not_allowed")
+        self.allowed = allowed
+
+
+def answer_json(value: object, status: int = 200) -> Response:
+    """A JSON answer of a msgspec Struct or plain data."""
+    return Response(_encode(value), status, media_type="application/json")
+
+
+def answer_error(error: EbbtideError) -> Response:
+    """An error as the caller's dialect words it."""
+    if isinstance(error, MethodNotAllowed):
+        _, headers, body = render_error(InvalidRequest(error.message, code=error.code))
+        return Response(body, 405, {**headers, "allow": ", ".join(error.allowed)})
+    status, headers, body = render_error(error)
+    return Response(body, status, headers)
+
+
+class Streamed(Response):
+    """An answer sent piece by piece; what its source raises before the first piece is still an ordinary error.
+
+    When the client goes away, the source is closed and ClientDisconnect raised. HEAD reads nothing.
+    """
+
+    def __init__(self, chunks: AsyncIterator[bytes], status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self._chunks = cast("AsyncGenerator[bytes, None]", chunks)
+        self.status_code = status
+        self.background = None
+        self.init_headers(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await while_connected(receive, self._send(scope["method"], send))
+
+    async def _send(self, method: str, send: Send) -> None:
+        async with aclosing(self._chunks) as chunks:
+            first = b"" if method == "HEAD" else await anext(chunks, b"")
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            if method != "HEAD":
+                await send({"type": "http.response.body", "body": first, "more_body": True})
+                async for chunk in chunks:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Do `work` and return what it returns, but cancel it and raise ClientDisconnect when the client goes away.
+
+    The request's body must have been read: what `receive` still tells is only the end of the connection.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientDisconnect
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,31 @@
+"""What the handlers reach: one frozen bundle, built by app.py and handed to every handler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.catalog.source import CatalogSource
+from ebbtide.clock import Clock
+from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.duties import Check
+from ebbtide.settings.snapshot import SettingsSource
+from ebbtide.storage.pool import Database
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """The rooms below, connected.
+
+    `checks` are what /health/ready asks, by name: each answers None when well, else what is wrong in words.
+    `openapi` is the API's description as JSON bytes.
+    """
+
+    database: Database
+    authenticator: Authenticator
+    catalog: CatalogSource
+    settings: SettingsSource
+    dispatcher: Dispatcher
+    clock: Clock
+    checks: dict[str, Check]
+    openapi: bytes

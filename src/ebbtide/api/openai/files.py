@@ -1,0 +1,163 @@
+"""OpenAI's /v1/files: upload, list, get, delete, download. Only files for batches exist here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ebbtide.accounts.store import Principal
+from ebbtide.api.answers import Streamed, answer_json
+from ebbtide.api.bodies import MIB, check_length, refuse_encoded
+from ebbtide.api.form import ENVELOPE_BYTES, read_form
+from ebbtide.api.gateway import Gateway
+from ebbtide.api.openai.render import file_list, file_object
+from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParameter
+from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unchanged, read_range
+from ebbtide.api.routing import Closed, Described, Endpoint, Timeout
+from ebbtide.dialects.openai.batch import FileDeleted, FileObject, ListPage
+from ebbtide.errors import InvalidRequest
+from ebbtide.files.download import read_content
+from ebbtide.files.library import delete_file as remove_file
+from ebbtide.files.library import get_file as find_file
+from ebbtide.files.library import list_files as find_files
+from ebbtide.files.model import UPLOADED, FileQuery, StoredFile
+from ebbtide.files.upload import NewFile, Upload, check_may_upload, save_upload
+
+JSONL = "application/jsonl"
+_SHORTEST, _LONGEST = 3_600, 2_592_000
+
+AFTER = TextParameter("after", "The id of the last file of the page before")
+LIMIT = IntegerParameter("limit", 10_000, 1, 10_000, "Files in a page")
+ORDER = ChoiceParameter("order", "desc", ("asc", "desc"), "Oldest or newest first")
+PURPOSE = TextParameter("purpose", "Only files of this purpose")
+
+UPLOAD_FORM = {
+    "type": "object",
+    "required": ["file", "purpose"],
+    "properties": {
+        "file": {"type": "string", "format": "binary", "description": "JSONL, one request a line"},
+        "purpose": {"type": "string", "enum": [UPLOADED]},
+        "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
+        "expires_after[seconds]": {"type": "integer", "minimum": _SHORTEST, "maximum": _LONGEST},
+    },
+}
+
+
+async def upload_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    settings, now = gateway.settings.current, gateway.clock.now()
+    await check_may_upload(gateway.database, principal, settings, now)
+    limit = settings.batch_max_body_mb * MIB
+    refuse_encoded(request)
+    check_length(request, limit + ENVELOPE_BYTES)
+    with Upload(limit) as upload:
+        form = await read_form(request, upload.write)
+        _check_purpose(form.fields)
+        new = NewFile(principal, form.filename, now, _expires_at(form.fields, now))
+        file = await save_upload(gateway.database, new, upload, settings)
+    return answer_json(file_object(file))
+
+
+async def list_files(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    query = FileQuery(AFTER.read(request), LIMIT.read(request), ORDER.read(request) == "desc", PURPOSE.read(request))
+    page = await find_files(gateway.database, principal, query, gateway.clock.now())
+    return answer_json(file_list(page))
+
+
+async def get_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    return answer_json(file_object(await _file(gateway, request, principal)))
+
+
+async def delete_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    file_id = request.path_params["id"]
+    await remove_file(gateway.database, principal, file_id, gateway.clock.now())
+    return answer_json(FileDeleted(id=file_id))
+
+
+async def get_file_content(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    file = await _file(gateway, request, principal)
+    etag = f'"{file.sha256.hex()}"'
+    headers = {"etag": etag, "accept-ranges": "bytes", "content-disposition": content_disposition(file.filename)}
+    if is_unchanged(request.headers, etag):
+        return Response(status_code=304, headers=headers)
+    try:
+        part = read_range(request.headers, etag, file.size)
+    except Unsatisfiable:
+        return Response(status_code=416, headers={**headers, "content-range": f"bytes */{file.size}"})
+    return _content(gateway, file, part, headers)
+
+
+def _content(gateway: Gateway, file: StoredFile, part: Slice | None, headers: dict[str, str]) -> Response:
+    sent = part or Slice(0, file.size)
+    headers = {**headers, "content-type": JSONL, "content-length": str(sent.stop - sent.start)}
+    if part is not None:
+        headers["content-range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
+    chunks = read_content(gateway.database, file, sent.start, sent.stop)
+    return Streamed(chunks, 200 if part is None else 206, headers)
+
+
+async def _file(gateway: Gateway, request: Request, principal: Principal) -> StoredFile:
+    return await find_file(gateway.database, principal, request.path_params["id"], gateway.clock.now())
+
+
+def _check_purpose(fields: Mapping[str, str]) -> None:
+    if "purpose" not in fields:
+        raise InvalidRequest("The form has no 'purpose': it must be 'batch'", param="purpose")
+    if fields["purpose"] != UPLOADED:
+        raise InvalidRequest("'purpose' must be 'batch': only files for batches are kept here", param="purpose")
+
+
+def _expires_at(fields: Mapping[str, str], now: datetime) -> datetime | None:
+    """When the caller wants the file gone; None takes the deployment's retention."""
+    anchor, seconds = fields.get("expires_after[anchor]"), fields.get("expires_after[seconds]")
+    if anchor is None and seconds is None:
+        return None
+    if anchor != "created_at":
+        raise InvalidRequest("'expires_after[anchor]' must be 'created_at'", param="expires_after[anchor]")
+    text = seconds or ""
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and _SHORTEST <= int(text) <= _LONGEST):
+        raise InvalidRequest(
+            f"'expires_after[seconds]' must be a whole number between {_SHORTEST} and {_LONGEST}",
+            param="expires_after[seconds]",
+        )
+    return now + timedelta(seconds=int(text))
+
+
+ROUTES: tuple[Endpoint, ...] = (
+    Closed(
+        "POST",
+        "/v1/files",
+        upload_file,
+        "Upload a file of batch requests",
+        Described(request=UPLOAD_FORM, answer=FileObject, errors=(400, 403, 413, 429)),
+        batch=True,
+    ),
+    Closed(
+        "GET",
+        "/v1/files",
+        list_files,
+        "List your files",
+        Described(answer=ListPage[FileObject], parameters=(AFTER, LIMIT, ORDER, PURPOSE), errors=(400,)),
+        batch=True,
+    ),
+    Closed("GET", "/v1/files/{id}", get_file, "Get a file", Described(answer=FileObject, errors=(404,)), batch=True),
+    Closed(
+        "DELETE",
+        "/v1/files/{id}",
+        delete_file,
+        "Delete a file",
+        Described(answer=FileDeleted, errors=(404,)),
+        batch=True,
+    ),
+    Closed(
+        "GET",
+        "/v1/files/{id}/content",
+        get_file_content,
+        "Download a file",
+        Described(answer=JSONL, more=((206, JSONL), (304, None), (416, None)), errors=(404,)),
+        Timeout.STREAM,
+        batch=True,
+    ),
+)

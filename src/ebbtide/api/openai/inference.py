@@ -1,0 +1,122 @@
+"""The interactive routes: models, chat completions (plain and streamed) and embeddings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, Final, Literal, cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ebbtide.accounts.store import Principal
+from ebbtide.api.answers import Streamed, answer_json, while_connected
+from ebbtide.api.bodies import JSON_BODY_LIMIT, read_body
+from ebbtide.api.gateway import Gateway
+from ebbtide.api.openai.render import model_list, model_object
+from ebbtide.api.routing import Closed, Described, Endpoint, Timeout
+from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.model import Model, ModelType
+from ebbtide.dialects.openai.batch import ModelList, ModelObject
+from ebbtide.dialects.openai.bodies import Chat, Embeddings
+from ebbtide.dialects.openai.requests import parse_body
+from ebbtide.dialects.values import Body
+from ebbtide.dispatch.dispatcher import STREAM_TIMEOUTS, Dispatcher
+from ebbtide.dispatch.outcome import Timeouts
+from ebbtide.errors import InvalidRequest, NotFound
+from ebbtide.proxy.forward import Ask, forward
+from ebbtide.proxy.stream import MEDIA_TYPE, forward_stream
+
+_LARGE: Final = 256 * 1024  # bytes of a body above which checking it is work for a thread
+_TYPES: Final[dict[Literal["chat", "embeddings"], ModelType]] = {"chat": "chat", "embeddings": "embedding"}
+_STREAM_HEADERS: Final = {"content-type": MEDIA_TYPE, "cache-control": "no-cache", "x-accel-buffering": "no"}
+
+
+async def list_models(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    return answer_json(model_list(gateway.catalog.current.visible(principal.role)))
+
+
+async def get_model(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    return answer_json(model_object(_usable(gateway.catalog.current, request.path_params["id"], principal)))
+
+
+async def create_chat_completion(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    ask = await _read_ask(gateway, request, principal, "chat")
+    if ask.body.stream:
+        return Streamed(_events(gateway.dispatcher, ask), headers=_STREAM_HEADERS)
+    return await _forward(gateway.dispatcher, request, ask)
+
+
+async def create_embeddings(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    ask = await _read_ask(gateway, request, principal, "embeddings")
+    return await _forward(gateway.dispatcher, request, ask)
+
+
+async def _forward(dispatcher: Dispatcher, request: Request, ask: Ask) -> Response:
+    answered = await while_connected(request.receive, forward(dispatcher, ask))
+    return Response(answered.body, media_type="application/json")
+
+
+async def _events(dispatcher: Dispatcher, ask: Ask) -> AsyncIterator[bytes]:
+    async with forward_stream(dispatcher, ask) as events:
+        yield b""  # it began: the answer's head may go out before the model's first word
+        async with aclosing(cast("AsyncGenerator[bytes, Any]", aiter(events))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+
+async def _read_ask(
+    gateway: Gateway, request: Request, principal: Principal, target: Literal["chat", "embeddings"]
+) -> Ask:
+    raw = await read_body(request, JSON_BODY_LIMIT)
+    body = parse_body(target, raw) if len(raw) <= _LARGE else await asyncio.to_thread(parse_body, target, raw)
+    model = _usable(gateway.catalog.current, body.model, principal)
+    if model.type != _TYPES[target]:
+        raise InvalidRequest(f"Model {body.model!r} does not serve {target}: it is of type {model.type}", param="model")
+    return Ask(target, model, body, _timeouts(gateway, body))
+
+
+def _timeouts(gateway: Gateway, body: Body) -> Timeouts:
+    settings = gateway.settings.current
+    if body.stream:
+        return Timeouts(STREAM_TIMEOUTS.connect, settings.stream_request_timeout_seconds, STREAM_TIMEOUTS.gap)
+    return Timeouts(STREAM_TIMEOUTS.connect, settings.request_timeout_seconds)
+
+
+def _usable(catalog: Catalog, name: str, principal: Principal) -> Model:
+    """The model of this name; one that the caller may not use is worded exactly as one that does not exist."""
+    model = catalog.usable(name, principal.role)
+    if model is None:
+        raise NotFound(f"Model {name!r} not found", code="model_not_found", param="model")
+    return model
+
+
+_ERRORS = (400, 404, 413, 429, 502, 504)
+
+ROUTES: tuple[Endpoint, ...] = (
+    Closed("GET", "/v1/models", list_models, "List the models you may use", Described(answer=ModelList)),
+    Closed(
+        "GET",
+        "/v1/models/{id:path}",
+        get_model,
+        "Get a model by its id or an alias",
+        Described(answer=ModelObject, errors=(404,)),
+    ),
+    Closed(
+        "POST",
+        "/v1/chat/completions",
+        create_chat_completion,
+        "Create a chat completion, whole or as a stream",
+        Described(request=Chat, answer="application/json", streams=True, errors=_ERRORS),
+        Timeout.OWN,
+    ),
+    Closed(
+        "POST",
+        "/v1/embeddings",
+        create_embeddings,
+        "Create embeddings",
+        Described(request=Embeddings, answer="application/json", errors=_ERRORS),
+        Timeout.OWN,
+    ),
+)

@@ -1,0 +1,155 @@
+"""From the domain's values to OpenAI's wire objects; the one place where a batch becomes a batch object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar, cast
+
+import msgspec
+
+from ebbtide.batches.model import Job, timestamps
+from ebbtide.batches.results import Result
+from ebbtide.catalog.model import Model
+from ebbtide.dialects.openai.batch import (
+    BatchErrorItem,
+    BatchErrors,
+    BatchFailure,
+    BatchObject,
+    BatchStatus,
+    FileObject,
+    ItemStatus,
+    ListPage,
+    ModelList,
+    ModelObject,
+    RequestCounts,
+    ResultError,
+    ResultItem,
+    ResultResponse,
+    batch_usage,
+)
+from ebbtide.dialects.values import Usage
+from ebbtide.files.model import Page, StoredFile
+from ebbtide.ids import result_id
+
+Source = TypeVar("Source")
+Wire = TypeVar("Wire", BatchObject, FileObject, ResultItem)
+
+_decode_metadata = msgspec.json.Decoder(dict[str, str]).decode
+_decode_errors = msgspec.json.Decoder(list[BatchErrorItem]).decode
+
+
+def batch_object(job: Job) -> BatchObject:
+    """The batch as its owner sees it."""
+    times = timestamps(job)
+    return BatchObject(
+        id=job.id,
+        endpoint=job.endpoint,
+        errors=None if job.errors is None else BatchErrors(data=_decode_errors(job.errors)),
+        input_file_id=job.input_file_id,
+        completion_window=job.completion_window,
+        status=cast(BatchStatus, job.status),
+        output_file_id=job.output_id,
+        error_file_id=job.error_id,
+        request_counts=_counts(job),
+        metadata=None if job.metadata is None else _decode_metadata(job.metadata),
+        usage=batch_usage(Usage(job.input_tokens, job.cached_tokens, job.output_tokens, job.reasoning_tokens)),
+        cost_usd=float(job.cost_usd),
+        cost_unknown_attempts=job.cost_unknown_attempts,
+        error=_failure(job),
+        created_at=_seconds(job.created_at),
+        in_progress_at=times["in_progress_at"],
+        expires_at=times["expires_at"],
+        finalizing_at=times["finalizing_at"],
+        completed_at=times["completed_at"],
+        failed_at=times["failed_at"],
+        expired_at=times["expired_at"],
+        cancelling_at=times["cancelling_at"],
+        cancelled_at=times["cancelled_at"],
+        results_expires_at=times["results_expires_at"],
+    )
+
+
+def file_object(file: StoredFile) -> FileObject:
+    return FileObject(
+        id=file.id,
+        bytes=file.size,
+        created_at=_seconds(file.created_at),
+        expires_at=None if file.expires_at is None else _seconds(file.expires_at),
+        filename=file.filename,
+        purpose="batch" if file.purpose == "batch" else "batch_output",
+    )
+
+
+def model_object(model: Model) -> ModelObject:
+    """A model tells no time of its own: `created` is always 0."""
+    return ModelObject(id=model.id, created=0)
+
+
+def model_list(models: Sequence[Model]) -> ModelList:
+    return ModelList(data=[model_object(model) for model in models])
+
+
+def result_item(result: Result) -> ResultItem:
+    """One request with its outcome so far."""
+    response = None
+    if result.answer is not None:
+        response = ResultResponse(request_id=result.request_id, body=msgspec.Raw(result.answer))
+    return ResultItem(
+        id=result_id(result.id),
+        custom_id=result.custom_id,
+        status=cast(ItemStatus, result.state),
+        response=response,
+        error=_result_error(result),
+    )
+
+
+def batch_list(page: Page[Job]) -> ListPage[BatchObject]:
+    return _list_page(page, batch_object)
+
+
+def file_list(page: Page[StoredFile]) -> ListPage[FileObject]:
+    return _list_page(page, file_object)
+
+
+def result_list(page: Page[Result]) -> bytes:
+    """A results page as JSON bytes; it may hold about 8 MiB, so this is work for a thread."""
+    return msgspec.json.encode(_list_page(page, result_item))
+
+
+def _list_page(page: Page[Source], render: Callable[[Source], Wire]) -> ListPage[Wire]:
+    data: Sequence[Wire] = [render(item) for item in page.items]
+    return ListPage(
+        data=list(data),
+        has_more=page.has_more,
+        first_id=data[0].id if data else None,
+        last_id=data[-1].id if data else None,
+    )
+
+
+def _counts(job: Job) -> RequestCounts:
+    """What a failed or expired batch never ran counts as failed (what expired is told apart, too)."""
+    return RequestCounts(
+        total=job.total,
+        completed=job.completed,
+        failed=job.failed + job.expired,
+        cancelled=job.cancelled,
+        expired=job.expired,
+    )
+
+
+def _failure(job: Job) -> BatchFailure | None:
+    if job.error_code is None:
+        return None
+    return BatchFailure(code=job.error_code, message=job.error_message or "")
+
+
+def _result_error(result: Result) -> ResultError | None:
+    if result.error_code is None or result.state == "completed":
+        return None
+    status = msgspec.UNSET if result.error_status is None else result.error_status
+    return ResultError(code=result.error_code, message=result.error_message or "", status=status)
+
+
+def _seconds(time: datetime) -> int:
+    return int(time.timestamp())

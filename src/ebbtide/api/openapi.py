@@ -1,0 +1,116 @@
+"""The API's own description, OpenAPI 3.1, made from the route tables and the wire types that the code itself uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from ebbtide import __version__
+from ebbtide.api.parameters import Parameter
+from ebbtide.api.routing import Closed, Described, Endpoint
+from ebbtide.dialects.openai.errors import ErrorBody
+
+Json = dict[str, Any]
+_REF = "#/components/schemas/{name}"
+_PATH_PARAMETER = re.compile(r"{(\w+)(?::path)?}")
+_SCHEMES: Json = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: ebb-…"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+
+
+def build_document(endpoints: Sequence[Endpoint]) -> bytes:
+    """The OpenAPI document of a table, as JSON."""
+    types = list(dict.fromkeys(_types(endpoints)))
+    found, components = msgspec.json.schema_components(types, schema_hook=_any, ref_template=_REF)
+    schemas = dict(zip(types, found, strict=True))
+    paths: dict[str, Json] = {}
+    for endpoint in endpoints:
+        path = _PATH_PARAMETER.sub(r"{\1}", endpoint.path)
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Ebbtide",
+            "version": __version__,
+            "summary": "LLM inference gateway with first-class batch inference",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": _SCHEMES},
+    }
+    return msgspec.json.encode(document)
+
+
+def _any(kind: type) -> Json:
+    """A field that may hold any JSON; NotImplementedError tells msgspec that the type is not ours to describe."""
+    if kind is object:
+        return {"description": "Any JSON"}
+    raise NotImplementedError
+
+
+def _types(endpoints: Sequence[Endpoint]) -> Iterator[Any]:
+    yield ErrorBody
+    for endpoint in endpoints:
+        told = endpoint.described
+        yield from (kind for kind in (told.request, told.answer, *(more for _, more in told.more)) if _is_type(kind))
+
+
+def _is_type(kind: object) -> bool:
+    return kind is not None and not isinstance(kind, (str, Mapping))
+
+
+def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
+    told = endpoint.described
+    closed = isinstance(endpoint, Closed)
+    operation: Json = {
+        "operationId": endpoint.handler.__name__,
+        "summary": endpoint.summary,
+        "tags": [endpoint.path.removeprefix("/v1").split("/")[1].split(".")[0]],
+        "security": [{name: []} for name in _SCHEMES] if closed else [],
+        "parameters": [
+            *(_path_parameter(name) for name in _PATH_PARAMETER.findall(endpoint.path)),
+            *(_query_parameter(parameter) for parameter in told.parameters),
+        ],
+        "responses": _responses(told, (401, *told.errors, 500, 503) if closed else told.errors, schemas),
+    }
+    if told.request is not None:
+        operation["requestBody"] = {"required": True, "content": _request(told.request, schemas)}
+    return operation
+
+
+def _responses(told: Described, errors: Sequence[int], schemas: Mapping[Any, Json]) -> Json:
+    answers = {str(status): _response(status, kind, schemas) for status, kind in ((200, told.answer), *told.more)}
+    if told.streams:
+        answers["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    for status in sorted(errors):
+        answers.setdefault(str(status), _response(status, ErrorBody, schemas))
+    return answers
+
+
+def _response(status: int, kind: object, schemas: Mapping[Any, Json]) -> Json:
+    response: Json = {"description": HTTPStatus(status).phrase}
+    if isinstance(kind, str):
+        response["content"] = {kind: {"schema": {} if kind == "application/json" else {"type": "string"}}}
+    elif kind is not None:
+        response["content"] = {"application/json": {"schema": schemas[kind]}}
+    return response
+
+
+def _request(kind: object, schemas: Mapping[Any, Json]) -> Json:
+    if isinstance(kind, Mapping):
+        return {"multipart/form-data": {"schema": kind}}
+    return {"application/json": {"schema": schemas[kind]}}
+
+
+def _path_parameter(name: str) -> Json:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _query_parameter(parameter: Parameter) -> Json:
+    return {"name": parameter.name, "in": "query", "description": parameter.about, "schema": parameter.schema()}

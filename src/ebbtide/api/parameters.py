@@ -1,0 +1,76 @@
+"""Query parameters as data: read by the handlers, described by openapi.py. Unknown parameters are ignored.
+
+A bad value raises InvalidRequest naming the parameter; of a repeated one the last counts; an empty one is not given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from ebbtide.errors import InvalidRequest
+
+
+@dataclass(frozen=True)
+class IntegerParameter:
+    """A whole number between two bounds, both included."""
+
+    name: str
+    default: int
+    low: int
+    high: int
+    about: str
+
+    def read(self, request: Request) -> int:
+        text = request.query_params.get(self.name)
+        if not text:
+            return self.default
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 18 and self.low <= int(text) <= self.high):
+            raise InvalidRequest(
+                f"'{self.name}' must be a whole number between {self.low} and {self.high}", param=self.name
+            )
+        return int(text)
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "integer", "minimum": self.low, "maximum": self.high, "default": self.default}
+
+
+@dataclass(frozen=True)
+class ChoiceParameter:
+    """One of a few words."""
+
+    name: str
+    default: str
+    choices: tuple[str, ...]
+    about: str
+
+    def read(self, request: Request) -> str:
+        text = request.query_params.get(self.name) or self.default
+        if text not in self.choices:
+            raise InvalidRequest(f"'{self.name}' must be one of: {', '.join(self.choices)}", param=self.name)
+        return text
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "enum": list(self.choices), "default": self.default}
+
+
+@dataclass(frozen=True)
+class TextParameter:
+    """Any text without a NUL; None when not given."""
+
+    name: str
+    about: str
+
+    def read(self, request: Request) -> str | None:
+        text = request.query_params.get(self.name) or None
+        if text is not None and "\0" in text:
+            raise InvalidRequest(f"'{self.name}' must not contain a NUL character", param=self.name)
+        return text
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string"}
+
+
+Parameter = IntegerParameter | ChoiceParameter | TextParameter

@@ -1,0 +1,138 @@
+"""Routes are a table: each handlers file ends in one, and nothing else registers a path.
+
+An endpoint is closed (needs an API key) unless it is written as `Open`. GET answers HEAD too.
+`Timeout.REQUEST` bounds an endpoint by REQUEST_TIMEOUT_SECONDS, `Timeout.STREAM` by STREAM_REQUEST_TIMEOUT_SECONDS,
+both from its first byte to its last; `Timeout.OWN` leaves the time to the room that it calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ebbtide.accounts.store import Principal
+from ebbtide.api.answers import MethodNotAllowed
+from ebbtide.api.auth import authenticate
+from ebbtide.api.gateway import Gateway
+from ebbtide.api.parameters import Parameter
+from ebbtide.errors import NotFound, UpstreamFailed
+from ebbtide.settings.snapshot import Settings
+
+KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
+OpenHandler = Callable[[Gateway, Request], Awaitable[Response]]
+
+
+class Timeout(Enum):
+    REQUEST = "request"
+    STREAM = "stream"
+    OWN = "own"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Described:
+    """What OpenAPI tells of an endpoint.
+
+    A wire type is a msgspec type (JSON), a media type (bytes) or None (no body); a request may also be the JSON Schema
+    of a multipart form. `more` are further answers by status, `errors` the statuses answered in the error shape.
+    """
+
+    request: object = None
+    answer: object = None
+    streams: bool = False
+    more: tuple[tuple[int, object], ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    errors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Closed:
+    """An endpoint that needs an API key; `batch` ones are not there while BATCH_ENABLED is off."""
+
+    method: str
+    path: str
+    handler: KeyHandler
+    summary: str
+    described: Described
+    timeout: Timeout = Timeout.REQUEST
+    batch: bool = False
+
+
+@dataclass(frozen=True)
+class Open:
+    """An endpoint that anyone may call."""
+
+    method: str
+    path: str
+    handler: OpenHandler
+    summary: str
+    described: Described
+    timeout: Timeout = Timeout.REQUEST
+
+
+Endpoint = Closed | Open
+
+
+def build_router(gateway: Gateway, endpoints: Sequence[Endpoint]) -> ASGIApp:
+    """The ASGI application of a table. Raises what its handlers raise, NotFound and MethodNotAllowed."""
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+    routes = [Route(path, _Path(gateway, methods)) for path, methods in paths.items()]
+    return Router(routes, redirect_slashes=False, default=_unknown_path)
+
+
+class _Path:
+    """One path with its methods."""
+
+    def __init__(self, gateway: Gateway, methods: dict[str, Endpoint]) -> None:
+        self._gateway = gateway
+        self._methods = methods | ({"HEAD": methods["GET"]} if "GET" in methods else {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "\0" in scope["path"]:  # no id holds one, and the database takes none
+            raise NotFound("Unknown path: it holds a NUL character")
+        endpoint = self._methods.get(scope["method"])
+        if endpoint is None:
+            raise MethodNotAllowed(scope["method"], sorted(self._methods))
+        settings = self._gateway.settings.current
+        if isinstance(endpoint, Closed) and endpoint.batch and not settings.batch_enabled:
+            raise NotFound("Batch inference is not available on this gateway")
+        seconds = _seconds(endpoint.timeout, settings)
+        request = Request(scope, receive, send)
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                response = await self._answer(endpoint, request)
+                await response(scope, receive, send)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise UpstreamFailed(
+                f"The request took longer than {seconds} seconds", status=504, code="timeout"
+            ) from None
+
+    async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
+        if isinstance(endpoint, Open):
+            return await endpoint.handler(self._gateway, request)
+        principal = await authenticate(self._gateway.authenticator, request)
+        return await endpoint.handler(self._gateway, request, principal)
+
+
+async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
+    raise NotFound(f"Unknown path: {scope['method']} {scope['path']}")
+
+
+def _seconds(timeout: Timeout, settings: Settings) -> int | None:
+    match timeout:
+        case Timeout.REQUEST:
+            return settings.request_timeout_seconds
+        case Timeout.STREAM:
+            return settings.stream_request_timeout_seconds
+        case Timeout.OWN:
+            return None

@@ -1,0 +1,144 @@
+"""The front door: every request gets an id, every error its shape; and the HTTP server that it stands in.
+
+What is unexpected is logged with its traceback and answered without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import structlog
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ebbtide import ids
+from ebbtide.api import ops
+from ebbtide.api.answers import answer_error
+from ebbtide.api.gateway import Gateway
+from ebbtide.api.openai import batches, files, inference
+from ebbtide.api.routing import Endpoint, build_router
+from ebbtide.errors import EbbtideError, SetupError
+
+log = structlog.get_logger(__name__)
+
+ENDPOINTS: tuple[Endpoint, ...] = (*inference.ROUTES, *files.ROUTES, *batches.ROUTES, *ops.ROUTES)
+_LONGEST_ID = 128
+_BACKLOG = 2048
+
+
+def build_api(gateway: Gateway) -> ASGIApp:
+    """The whole HTTP API as one ASGI application."""
+    return FrontDoor(build_router(gateway, ENDPOINTS))
+
+
+class FrontDoor:
+    """Wraps the router: adopts or makes `X-Request-ID`, echoes it, and turns what is raised into an answer."""
+
+    def __init__(self, router: ASGIApp) -> None:
+        self._router = router
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = _request_id(Headers(scope=scope))
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        started = False
+
+        async def send_named(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        error = await self._run(scope, receive, send_named)
+        if error is None:
+            return
+        if started:
+            log.warning("answer_broken_off", path=scope["path"], reason=error.message)
+            return
+        await answer_error(error)(scope, receive, send_named)
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send) -> EbbtideError | None:
+        try:
+            await self._router(scope, receive, send)
+        except ClientDisconnect:
+            return None
+        except EbbtideError as error:
+            return error
+        except Exception:
+            log.exception("request_failed", method=scope["method"], path=scope["path"])
+            return EbbtideError("Something went wrong in the gateway")
+        return None
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get("x-request-id", "")
+    if 0 < len(given) <= _LONGEST_ID and given.isascii() and given.isprintable():
+        return given
+    return ids.request_id()
+
+
+class HttpServer:
+    """uvicorn on a socket that is ours, its signal handling left to whoever runs it."""
+
+    def __init__(self, api: ASGIApp, listener: socket.socket) -> None:
+        self._listener = listener
+        config = uvicorn.Config(
+            api,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=_BACKLOG,
+        )
+        self._server = _Server(config)
+
+    async def serve(self) -> None:
+        """Answer requests until `stop`. Returns when the last one was answered or given up."""
+        await self._server.serve([self._listener])
+        await asyncio.gather(*self._server.server_state.tasks, return_exceptions=True)
+
+    async def wait_started(self) -> None:
+        """Return once connections are answered."""
+        await self._server.is_up.wait()
+
+    def stop(self, grace: int) -> None:
+        """Take no more connections, and give requests in flight `grace` seconds to finish; 0 breaks them off."""
+        self._server.config.timeout_graceful_shutdown = grace
+        self._server.should_exit = True
+        if grace == 0:
+            self._server.force_exit = True
+            for task in self._server.server_state.tasks:
+                task.cancel()
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_up.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def open_listener(host: str, port: int, socket_fd: int | None) -> socket.socket:
+    """The listening socket: one that a parent process hands over, or a new one. Raises SetupError."""
+    try:
+        if socket_fd is not None:
+            return socket.socket(fileno=socket_fd)
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise SetupError(f"Cannot listen on {host} port {port}: {error.strerror}.") from error

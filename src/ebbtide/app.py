@@ -1,0 +1,292 @@
+"""The only place that builds and connects things: a process from its boot settings to its last goodbye.
+
+Built bottom up, taken down in reverse: no new requests, those in flight get a grace period as running batch items do,
+then the duties, the upstream connections, the database. A second signal ends all of it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+import uvloop
+
+from ebbtide import __version__
+from ebbtide.accounts.accounts import ensure_admin
+from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.key_use import KeyUse
+from ebbtide.api.gateway import Gateway
+from ebbtide.api.openapi import build_document
+from ebbtide.api.server import ENDPOINTS, HttpServer, build_api, open_listener
+from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.source import CatalogSource, FileSource, FixedSource
+from ebbtide.catalog.upstreams import Upstream, UpstreamSource
+from ebbtide.clock import Clock, SystemClock
+from ebbtide.config import Config
+from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.dispatch.send import Sender
+from ebbtide.duties import Duties
+from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.logs import set_up_logging
+from ebbtide.settings.snapshot import SettingsSource, load_settings
+from ebbtide.storage.embedded import EmbeddedServer
+from ebbtide.storage.migrate import migrate
+from ebbtide.storage.pool import Database
+from ebbtide.worker.loop import Worker, WorkerContext
+
+log = structlog.get_logger(__name__)
+
+GRACE_SECONDS: Final = 30
+_KEY_USE_SECONDS: Final = 20
+_GC_THRESHOLD: Final = 100_000
+
+
+def run(config: Config, environ: Mapping[str, str] = os.environ) -> int:
+    """Run one gateway process until a signal ends it; returns its exit status. Raises SetupError, Unavailable."""
+    set_up_logging(_log_level(environ))
+    return uvloop.run(_run(config, environ))
+
+
+class Stop:
+    """The wish to end: asked once, gracefully; asked again, at once."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.at_once = asyncio.Event()
+
+    def ask(self) -> None:
+        (self.at_once if self.asked.is_set() else self.asked).set()
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process that is up: where it answers (None for a worker), and what to tell the operator.
+
+    `admin_key` is the first administrator's API key, to the one process that made it. `ended` is set when its purpose
+    has ended by itself: the HTTP server, or the worker of a process that only works on batches.
+    """
+
+    url: str | None
+    place: str
+    catalog: CatalogSource
+    admin_key: str | None
+    ended: asyncio.Event
+
+
+async def _run(config: Config, environ: Mapping[str, str]) -> int:
+    stop = Stop()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.ask)
+    async with start(config, environ, stop) as running:
+        sys.stdout.write(greeting(running))
+        sys.stdout.flush()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD, 10, 10)
+        await _first(stop.asked, running.ended)
+        failed = running.ended.is_set() and not stop.asked.is_set()
+    return 1 if failed else 0
+
+
+@asynccontextmanager
+async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> AsyncIterator[Running]:
+    """A whole gateway process in this event loop: up when entered, gone when left. Raises SetupError, Unavailable."""
+    clock = SystemClock()
+    settings = SettingsSource(load_settings(environ))
+    async with AsyncExitStack() as stack:
+        database = await _open_database(config, stack)
+        sender = await stack.enter_async_context(Sender())
+        catalog = _catalog_source(config, environ, sender)
+        await catalog.start()
+        duties = Duties()
+        stack.push_async_callback(duties.stop)
+        duties.start("catalog", catalog.watch())
+        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock)
+        yield await _open_doors(parts, duties, stop, stack)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    config: Config
+    database: Database
+    settings: SettingsSource
+    catalog: CatalogSource
+    dispatcher: Dispatcher
+    clock: Clock
+
+
+async def _open_database(config: Config, stack: AsyncExitStack) -> Database:
+    url = config.database_url
+    if url is None:
+        server = await stack.enter_async_context(EmbeddedServer(config.data_dir))
+        url = server.url
+    database = await Database.connect(url, listen_url=config.database_listen_url)
+    stack.push_async_callback(database.close)
+    await migrate(database)
+    return database
+
+
+def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) -> CatalogSource:
+    upstreams = [
+        *(Upstream(url, "chat") for url in config.upstreams),
+        *(Upstream(url, "embedding") for url in config.embedding_upstreams),
+    ]
+    if config.models is not None and upstreams:
+        raise SetupError("Give either a models file or upstreams: the file names every model and its routes.")
+    if config.models is not None:
+        return FileSource(config.models, environ)
+    if upstreams:
+        return UpstreamSource(upstreams, sender.get, self_hosted=config.self_hosted)
+    return FixedSource()
+
+
+async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExitStack) -> Running:
+    """Start the worker and the HTTP server, as the role wants; on the way out they stop first."""
+    ended = asyncio.Event()
+    config, url, admin_key = parts.config, None, None
+    served: list[asyncio.Task[None]] = []
+    server: HttpServer | None = None
+    if config.role != "api":
+        served.append(_start_worker(parts, duties, stop))
+    if config.role != "worker":
+        listener = open_listener(config.host, config.port, config.socket_fd)
+        url = _url(config.host, listener.getsockname()[1])
+        admin_key = await ensure_admin(parts.database, parts.clock.now())
+        server = HttpServer(build_api(_gateway(parts, duties)), listener)
+        served.append(asyncio.create_task(server.serve(), name="http"))
+        await server.wait_started()
+    served[-1].add_done_callback(lambda _: ended.set())
+    stack.push_async_callback(_close_doors, server, served, stop)
+    return Running(url, _place(config), parts.catalog, admin_key, ended)
+
+
+def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
+    context = WorkerContext(parts.database, parts.catalog, parts.settings, parts.dispatcher, parts.clock)
+    worker = Worker(context, grace_seconds=GRACE_SECONDS)
+    return duties.start("worker", worker.run(stop.asked), worker.check)
+
+
+def _gateway(parts: _Parts, duties: Duties) -> Gateway:
+    authenticator = Authenticator(parts.database, parts.clock)
+    duties.start("key use", _record_key_use(authenticator.uses, parts.clock))
+
+    async def check_database() -> str | None:
+        async with parts.database.connection() as conn:
+            await conn.execute("select 1")
+        return None
+
+    async def check_models() -> str | None:
+        return None if parts.catalog.current.models else "no model is configured, or no upstream has answered yet"
+
+    return Gateway(
+        database=parts.database,
+        authenticator=authenticator,
+        catalog=parts.catalog,
+        settings=parts.settings,
+        dispatcher=parts.dispatcher,
+        clock=parts.clock,
+        checks={"database": check_database, "models": check_models, **duties.checks},
+        openapi=build_document(ENDPOINTS),
+    )
+
+
+async def _close_doors(server: HttpServer | None, served: list[asyncio.Task[None]], stop: Stop) -> None:
+    """Let what runs finish within the grace period, or break it off as soon as that is asked for."""
+    stop.asked.set()
+    if server is not None:
+        server.stop(GRACE_SECONDS)
+    finishing = asyncio.create_task(_all_ended(served))
+    hurry = asyncio.create_task(stop.at_once.wait())
+    await asyncio.wait({finishing, hurry}, return_when=asyncio.FIRST_COMPLETED)
+    hurry.cancel()
+    if finishing.done():
+        return
+    if server is not None:
+        server.stop(0)
+    for task in served:
+        if task.get_name() != "http":
+            task.cancel()
+    await finishing
+
+
+async def _all_ended(tasks: Sequence[asyncio.Task[None]]) -> bool:
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return True
+
+
+async def _record_key_use(uses: KeyUse, clock: Clock) -> None:
+    """Write when keys were last used, now and then and at the end. A database that is away is waited for."""
+    try:
+        while True:
+            await asyncio.sleep(_KEY_USE_SECONDS)
+            await _write_uses(uses, clock)
+    finally:
+        await _write_uses(uses, clock)
+
+
+async def _write_uses(uses: KeyUse, clock: Clock) -> None:
+    try:
+        await uses.run_once(clock.now())
+    except EbbtideError as error:
+        log.warning("key_use_not_written", reason=error.message)
+
+
+async def _first(*events: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+
+
+def _log_level(environ: Mapping[str, str]) -> str:
+    level = environ.get("EBBTIDE_LOG_LEVEL", "").strip().lower() or "info"
+    if level.upper() not in logging.getLevelNamesMapping():
+        raise SetupError(f"EBBTIDE_LOG_LEVEL={level!r} is not accepted: it takes debug, info, warning or error.")
+    return level
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _place(config: Config) -> str:
+    """Where the data are, without a password."""
+    if config.database_url is None:
+        return f"{config.data_dir} (embedded PostgreSQL)"
+    parts = urlsplit(config.database_url)
+    return f"PostgreSQL at {parts.hostname or 'the local socket'}{parts.path}"
+
+
+def greeting(running: Running) -> str:
+    """What the operator reads at start; a first administrator's key is in it, and nowhere else ever again."""
+    catalog = running.catalog.current
+    lines = [f"Ebbtide {__version__}" + (f" answers at {running.url}" if running.url else " works on batches")]
+    lines.append(f"  data: {running.place}")
+    for model in catalog.models:
+        batch = sum(route.batch_allowed for route in model.routes)
+        lines.append(f"  model: {model.id} ({model.type}), {len(model.routes)} routes, {batch} of them for batches")
+    lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(catalog))]
+    if running.admin_key is not None:
+        lines.append(f"  first administrator's API key, shown only now: {running.admin_key}")
+    return "\n".join(lines) + "\n"
+
+
+def _warnings(catalog: Catalog) -> list[str]:
+    if not catalog.models:
+        return ["There are no models yet: name a models file (--models) or a server (--upstream)."]
+    return [
+        f"Batches may not use {model.id}: none of its routes is local or declared as self_hosted."
+        for model in catalog.models
+        if not model.has_batch_route
+    ]
