@@ -6,9 +6,7 @@ import pytest
 
 from ebbtide.accounts.roles import Role
 from ebbtide.catalog.catalog import Catalog
-from ebbtide.catalog.choose import choose_model
 from ebbtide.catalog.model import DeploymentType, Kind, Model, Route
-from ebbtide.errors import InvalidRequest, NotFound
 
 ROUTE = Route(id="r", kind="standin", model="x")
 CATALOG = Catalog.of(
@@ -31,23 +29,11 @@ def test_a_role_sees_what_it_may_use() -> None:
     assert [model.id for model in CATALOG.visible(Role.ADMIN)] == ["open", "closed", "vectors"]
 
 
-def test_a_withheld_model_is_worded_as_a_missing_one() -> None:
-    told = []
-    for name in ("closed", "nothing"):
-        with pytest.raises(NotFound) as caught:
-            choose_model(CATALOG, name, Role.PRO, "chat")
-        told.append((caught.value.message.replace(name, "x"), caught.value.code, caught.value.param))
-    assert told[0] == told[1]
-    assert told[0][0] == "Model 'x' not found"
-    assert choose_model(CATALOG, "closed", Role.INTERNAL, "chat").id == "closed"
-
-
-def test_a_model_serves_its_own_endpoint_only() -> None:
-    assert choose_model(CATALOG, "vectors", Role.FREE, "embeddings").id == "vectors"
-    with pytest.raises(InvalidRequest, match="serves embeddings, not chat completions"):
-        choose_model(CATALOG, "vectors", Role.FREE, "chat")
-    with pytest.raises(InvalidRequest, match="serves chat completions, not embeddings"):
-        choose_model(CATALOG, "o", Role.FREE, "embeddings")
+def test_a_withheld_model_resolves_like_a_missing_one() -> None:
+    assert CATALOG.usable("closed", Role.PRO) is None
+    assert CATALOG.usable("nothing", Role.PRO) is None
+    assert CATALOG.usable("closed", Role.INTERNAL) is CATALOG.resolve("closed")
+    assert CATALOG.usable("o", Role.FREE) is CATALOG.resolve("open")
 
 
 @pytest.mark.parametrize(

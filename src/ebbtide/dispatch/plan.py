@@ -1,0 +1,46 @@
+"""Which routes a call may take, and in which order they are tried. Pure but for the dice that are handed in.
+
+Weight 0 keeps a route configured but unused. Batch work stays on batch-allowed routes, whatever the weights.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from ebbtide.catalog.model import Model, Route
+from ebbtide.dispatch.outcome import Failed, Source
+
+
+def plan_routes(model: Model, source: Source, dice: Random) -> tuple[Route, ...]:
+    """The routes to try, one after the other: a weighted draw without replacement. Empty when none may be used."""
+    routes = model.routes
+    if len(routes) == 1:
+        return routes if _usable(routes[0], source) else ()
+    usable = [route for route in routes if _usable(route, source)]
+    if len(usable) > 1:
+        # Sorting by u^(1/w) draws in proportion to the weights (Efraimidis and Spirakis, 2006).
+        usable.sort(key=lambda route: -(dice.random() ** (1.0 / route.weight)))
+    return tuple(usable)
+
+
+def nothing_planned(model: Model, source: Source) -> Failed:
+    """Why a plan came out empty: for good when no route is allowed, for now when all are switched off."""
+    if source == "batch" and not model.has_batch_route:
+        return Failed(
+            kind="no_route",
+            status=400,
+            code="batch_route_unavailable",
+            message="No route of this model may be used for batch work",
+            sent=False,
+        )
+    return Failed(
+        kind="no_route",
+        status=503,
+        code="service_unavailable",
+        message="No route of this model is in use at the moment",
+        sent=False,
+    )
+
+
+def _usable(route: Route, source: Source) -> bool:
+    return route.weight > 0 and (source != "batch" or route.batch_allowed)

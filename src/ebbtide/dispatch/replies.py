@@ -1,0 +1,139 @@
+"""Judges what came back: an answer that can be stored and shown, or a failure with its kind, code and safe words."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from ebbtide.catalog.model import Route
+from ebbtide.clock import Clock
+from ebbtide.dialects.openai.responses import MalformedAnswer, read_answer, read_error, usage_of
+from ebbtide.dialects.values import Target, UpstreamError, Usage
+from ebbtide.dispatch.outcome import Answered, Call, ErrorCode, Failed, Outcome
+from ebbtide.dispatch.retry_after import queued_seconds, retry_seconds
+from ebbtide.dispatch.scrub import safe_code, scrub
+from ebbtide.dispatch.send import Broken, Reply
+
+# Any other 4xx is invalid_request, any other status upstream_error.
+_CODES: dict[int, ErrorCode] = {
+    401: "upstream_error",  # the gateway's own key is refused: nothing the caller did
+    403: "forbidden",
+    404: "model_not_found",
+    408: "upstream_error",
+    425: "upstream_error",
+    429: "rate_limited",
+    503: "service_unavailable",
+    504: "timeout",
+}
+
+_BROKEN: dict[str, tuple[int, ErrorCode, str]] = {
+    "refused": (503, "service_unavailable", "The model's server cannot be reached"),
+    "connect_timeout": (503, "service_unavailable", "The model's server cannot be reached in time"),
+    "reset": (502, "upstream_error", "The connection to the model's server broke before the whole answer had come"),
+    "timeout": (504, "timeout", "The request ran out of time before the whole answer had come"),
+    "malformed": (502, "upstream_error", "The model's server gave an answer that is not valid JSON in UTF-8"),
+    "too_large": (502, "result_too_large", "The answer is larger than one request may store"),
+}
+
+_REFUSED_KEY = "The model's server did not accept the gateway's credentials"
+_PARAM = re.compile(r"[A-Za-z0-9_.\[\]-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who was asked, and when, in seconds of the monotonic clock."""
+
+    call: Call
+    route: Route
+    started_at: float
+    finished_at: float
+
+
+def judge(reply: Reply | Broken, asked: Asked, clock: Clock) -> Outcome:
+    """The outcome of one upstream call. The clock is for dates in Retry-After."""
+    if isinstance(reply, Broken):
+        return judge_broken(reply, asked)
+    if reply.status == 200:
+        return _judge_ok(reply, asked)
+    if reply.status >= 400:
+        return _judge_status(reply, asked, clock)
+    if reply.status >= 300:
+        message = "The model's server answered with a redirect, which is not followed"
+        return _stamped(Failed("redirect", 502, "upstream_error", message, sent=True), asked)
+    message = f"The model's server answered with status {reply.status} instead of an answer"
+    return _stamped(Failed("malformed", 502, "upstream_error", message, sent=True), asked)
+
+
+def judge_broken(reply: Broken, asked: Asked, usage: Usage | None = None) -> Failed:
+    """The failure that a broken call is; `usage` where a charge is known all the same."""
+    status, code, message = _BROKEN[reply.kind]
+    return _stamped(Failed(reply.kind, status, code, message, sent=reply.sent, usage=usage), asked)
+
+
+def judge_told(error: UpstreamError, status: int, asked: Asked, usage: Usage | None = None) -> Failed:
+    """The failure that an upstream told in words, under the HTTP status that stands for it."""
+    theirs = 400 <= status < 500 and status != 401
+    failed = Failed(
+        kind="timeout" if status == 504 else "status",
+        status=status,
+        code=_CODES.get(status, "invalid_request" if theirs else "upstream_error"),
+        message=_REFUSED_KEY if status == 401 else scrub(error.message, asked.route, asked.call.requested),
+        sent=True,
+        usage=usage,
+        param=error.param if theirs and error.param and _PARAM.fullmatch(error.param) else None,
+        upstream_code=safe_code(error.code) if theirs else None,
+    )
+    return _stamped(failed, asked)
+
+
+def _judge_ok(reply: Reply, asked: Asked) -> Outcome:
+    call = asked.call
+    try:
+        answer = read_answer(call.target, reply.body, call.requested)
+    except MalformedAnswer:
+        return judge_broken(Broken("malformed", sent=True), asked, _salvaged_usage(call.target, reply.body))
+    if answer.error is not None:
+        return judge_told(answer.error, _told_status(reply.body), asked, answer.usage)
+    return Answered(answer.body, answer.usage, asked.route.id, asked.started_at, asked.finished_at)
+
+
+def _judge_status(reply: Reply, asked: Asked, clock: Clock) -> Failed:
+    error = read_error(reply.body, reply.status)
+    failed = judge_told(error, reply.status, asked)
+    if reply.status == 503 and error.code == "model_queued":
+        wait = queued_seconds(reply.retry_after, clock.now())
+        return replace(failed, kind="model_queued", retry_after=wait, upstream_code="model_queued")
+    return replace(failed, retry_after=retry_seconds(reply.retry_after, clock.now()))
+
+
+def _stamped(failed: Failed, asked: Asked) -> Failed:
+    return replace(failed, route=asked.route.id, started_at=asked.started_at, finished_at=asked.finished_at)
+
+
+class _Told(msgspec.Struct):
+    code: int = 0
+
+
+class _ToldBody(msgspec.Struct):
+    error: _Told = msgspec.field(default_factory=_Told)
+
+
+def _told_status(body: bytes) -> int:
+    """The HTTP status that an error under status 200 names as its code (proxies do that), else 502."""
+    try:
+        code = msgspec.json.decode(body, type=_ToldBody).error.code
+    except msgspec.DecodeError:
+        return 502
+    return code if 400 <= code <= 599 else 502
+
+
+def _salvaged_usage(target: Target, body: bytes) -> Usage | None:
+    """What an unusable answer says it used. The lenient parser on purpose: a known charge stays recorded."""
+    try:
+        answer = json.loads(body.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return usage_of(target, answer.get("usage")) if isinstance(answer, dict) else None

@@ -1,0 +1,256 @@
+"""The only file that speaks HTTP to upstreams: bytes out, bytes or the way it broke back. It judges no answer.
+
+One session for the process; URL and headers of a route are prepared once. Redirects are not followed, cookies not
+kept, proxies of the environment not used. What is told apart here is what the rules of retrying rest on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from types import TracebackType
+from typing import Literal
+from weakref import WeakKeyDictionary
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from ebbtide.catalog.model import Route
+from ebbtide.dialects.values import Target
+from ebbtide.dispatch import standin
+from ebbtide.dispatch.outcome import Timeouts
+from ebbtide.errors import UpstreamFailed
+
+PATHS: dict[Target, str] = {"chat": "/chat/completions", "embeddings": "/embeddings"}
+
+# Servers commonly close an idle connection after five seconds; using one just then would lose a request.
+_KEEPALIVE_SECONDS = 4.0
+_MAX_ERROR_BYTES = 256 * 1024
+_MAX_LIST_BYTES = 16 * 1024 * 1024
+_LIST_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An upstream's answer as it came. `body` is cut short for an error that is very long."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """No whole answer. `sent` tells whether the upstream may have seen the request."""
+
+    kind: Literal["refused", "connect_timeout", "reset", "timeout", "malformed", "too_large"]
+    sent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A stream that began: raw bytes as they come. The iterator raises StreamBroken."""
+
+    pieces: AsyncGenerator[bytes, None]
+
+
+class StreamBroken(Exception):
+    """A stream ended before its end."""
+
+    def __init__(self, broken: Broken) -> None:
+        super().__init__(broken.kind)
+        self.broken = broken
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One POST to one route."""
+
+    route: Route
+    target: Target
+    body: bytes
+    timeouts: Timeouts
+    max_bytes: int
+
+
+class Sender:
+    """HTTP to upstreams, and the stand-in. Cancelling a call closes its connection. Close it in the loop it ran in."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._prepared: WeakKeyDictionary[Route, dict[Target, tuple[URL, CIMultiDict[str]]]] = WeakKeyDictionary()
+
+    async def __aenter__(self) -> Sender:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def post(self, request: Request) -> Reply | Broken:
+        """Send the request and read the whole answer, up to its limit."""
+        if request.route.kind == "standin":
+            return await _ask_standin(request)
+        url, headers = self._prepare(request.route, request.target)
+        try:
+            async with self._open().post(
+                url,
+                data=request.body,
+                headers=headers,
+                timeout=_client_timeout(request.timeouts),
+                allow_redirects=False,
+            ) as response:
+                return await _read(response, request.max_bytes)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return _how_it_broke(error)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Opened | Reply | Broken]:
+        """Open a stream. A Reply stands for an answer that is not one (an error, say), read whole.
+
+        Leaving the context closes the connection, wherever the stream stands.
+        """
+        if request.route.kind == "standin":
+            yield Opened(_stream_standin(request))
+            return
+        url, headers = self._prepare(request.route, request.target)
+        try:
+            response = await self._open().post(
+                url,
+                data=request.body,
+                headers=headers,
+                timeout=_client_timeout(request.timeouts),
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            yield _how_it_broke(error)
+            return
+        async with response:
+            if response.status == 200 and response.content_type == "text/event-stream":
+                yield Opened(_pieces(response))
+            else:
+                yield await _read_safely(response, request.max_bytes)
+
+    async def get(self, url: str) -> bytes:
+        """The body of a 200. Raises UpstreamFailed in words."""
+        try:
+            async with self._open().get(url, timeout=_LIST_TIMEOUT, allow_redirects=False) as response:
+                reply = await _read(response, _MAX_LIST_BYTES)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            reply = _how_it_broke(error)
+        if isinstance(reply, Broken):
+            raise UpstreamFailed(f"no answer ({reply.kind.replace('_', ' ')})", status=502, kind=reply.kind)
+        if reply.status != 200:
+            raise UpstreamFailed(f"it answered with status {reply.status}", status=502, kind="status")
+        return reply.body
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                skip_auto_headers=("Accept", "User-Agent"),
+                trust_env=False,
+            )
+        return self._session
+
+    def _prepare(self, route: Route, target: Target) -> tuple[URL, CIMultiDict[str]]:
+        prepared = self._prepared.setdefault(route, {})
+        if target not in prepared:
+            headers = CIMultiDict(
+                {"Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "ebbtide"}
+            )
+            if route.api_key is not None:
+                headers["Authorization"] = f"Bearer {route.api_key}"
+            prepared[target] = URL(route.base_url + PATHS[target]), headers
+        return prepared[target]
+
+
+@lru_cache(maxsize=64)
+def _client_timeout(timeouts: Timeouts) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=timeouts.total, connect=timeouts.connect, sock_read=timeouts.gap)
+
+
+def _how_it_broke(error: BaseException) -> Broken:
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return Broken("connect_timeout", sent=False)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Broken("refused", sent=False)
+    if isinstance(error, TimeoutError):
+        return Broken("timeout", sent=True)
+    if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | OSError):
+        return Broken("reset", sent=True)
+    return Broken("malformed", sent=True)
+
+
+async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> Reply | Broken:
+    good = response.status == 200
+    limit = max_bytes if good else _MAX_ERROR_BYTES
+    headers = response.headers
+    length = response.content_length
+    if length is not None and length <= limit:
+        body = await response.read()
+    else:
+        body, whole = await _read_some(response, limit)
+        if not whole:
+            response.close()
+            if good:
+                return Broken("too_large", sent=True)
+    if good and headers.get("Content-Encoding", "identity") != "identity":
+        return Broken("malformed", sent=True)
+    return Reply(response.status, body, headers.get("Retry-After"))
+
+
+async def _read_some(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes, bool]:
+    """At most about `limit` bytes, and whether that was all."""
+    pieces: list[bytes] = []
+    size = 0
+    if response.content_length is not None and response.content_length > limit and response.status == 200:
+        return b"", False
+    async for piece in response.content.iter_any():
+        size += len(piece)
+        if size > limit:
+            return b"".join(pieces), False
+        pieces.append(piece)
+    return b"".join(pieces), True
+
+
+async def _read_safely(response: aiohttp.ClientResponse, max_bytes: int) -> Reply | Broken:
+    try:
+        return await _read(response, max_bytes)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return _how_it_broke(error)
+
+
+async def _pieces(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    try:
+        async for piece in response.content.iter_any():
+            yield piece
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise StreamBroken(_how_it_broke(error)) from error
+
+
+async def _ask_standin(request: Request) -> Reply:
+    if request.route.latency:
+        await asyncio.sleep(request.route.latency)
+    target: Literal["chat", "embeddings"] = "embeddings" if request.target == "embeddings" else "chat"
+    return Reply(200, standin.answer(target, request.body, request.route.model))
+
+
+async def _stream_standin(request: Request) -> AsyncGenerator[bytes, None]:
+    frames = standin.chunks(request.body, request.route.model)
+    for frame in frames:
+        await asyncio.sleep(request.route.latency / len(frames))
+        yield frame

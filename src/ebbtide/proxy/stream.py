@@ -1,0 +1,43 @@
+"""Interactive chat as server-sent events.
+
+What fails before the first byte is an ordinary error; what fails later ends the stream with an error event and
+without `[DONE]`. When the client goes, closing the stream closes the upstream connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from ebbtide.dialects.openai.stream import error_event
+from ebbtide.dispatch.dispatcher import STREAM_TIMEOUTS, Dispatcher
+from ebbtide.dispatch.outcome import Failed, as_error
+from ebbtide.dispatch.streaming import Streaming
+from ebbtide.errors import UpstreamFailed
+from ebbtide.proxy.forward import Ask
+
+MEDIA_TYPE = "text/event-stream"
+
+
+class ChatEvents:
+    """The bytes of a stream that began; iterate once. `usage`, `failed` and `route` are those of `streaming`."""
+
+    def __init__(self, streaming: Streaming) -> None:
+        self.streaming = streaming
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self.streaming.events()) as events:
+            try:
+                async for event in events:
+                    yield event
+            except UpstreamFailed as error:
+                yield error_event(error)
+
+
+@asynccontextmanager
+async def forward_stream(dispatcher: Dispatcher, ask: Ask) -> AsyncIterator[ChatEvents]:
+    """Open a stream; raises UpstreamFailed when none begins. Leaving the context closes it upstream."""
+    async with dispatcher.stream(ask.call(STREAM_TIMEOUTS)) as opened:
+        if isinstance(opened, Failed):
+            raise as_error(opened)
+        yield ChatEvents(opened)
