@@ -1,0 +1,83 @@
+"""`ebbtide accounts …`: works on the database directly, so it needs no key and no running gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from cyclopts import App
+
+from ebbtide.accounts import accounts
+from ebbtide.accounts.roles import Role
+from ebbtide.accounts.store import Account
+from ebbtide.cli.bootflags import DatabaseFlags, read_config
+from ebbtide.cli.database import open_database
+from ebbtide.cli.output import AsJson, print_rows
+from ebbtide.clock import SystemClock
+from ebbtide.storage.pool import Database
+
+app = App(name="accounts", help="Accounts: who may use the gateway, and as what.")
+_COLUMNS = ("name", "role", "state", "created_at", "id")
+_HERE = DatabaseFlags()
+
+
+@app.command
+async def create(name: str, /, *, role: Role = Role.FREE, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """Make an account. It has no key yet: see `ebbtide keys create`."""
+    async with open_database(read_config(flags)) as database:
+        account = await accounts.create_account(database, name, role, SystemClock().now())
+    _print([account], json)
+
+
+@app.command(name="list")
+async def list_(*, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """List the accounts, oldest first."""
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.list_accounts(database)
+    _print(found, json)
+
+
+@app.command
+async def set_role(account: str, role: Role, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """Give an account (its name or id) another role; in force within a second."""
+    await _change(lambda database, found: accounts.set_role(database, found, role), account, json, flags)
+
+
+@app.command
+async def suspend(account: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """Refuse an account's keys until it is resumed. Its unfinished batches fail."""
+    await _change(accounts.suspend_account, account, json, flags)
+
+
+@app.command
+async def resume(account: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """Undo a suspension."""
+    await _change(accounts.resume_account, account, json, flags)
+
+
+@app.command
+async def delete(account: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """Delete an account: its keys never work again, its name is free. Its unfinished batches fail."""
+    await _change(accounts.delete_account, account, json, flags)
+
+
+async def _change(
+    change: Callable[[Database, str], Awaitable[Account]], account: str, as_json: bool, flags: DatabaseFlags
+) -> None:
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.find_account(database, account)
+        changed = await change(database, found.id)
+    _print([changed], as_json)
+
+
+def _print(found: list[Account], as_json: bool) -> None:
+    print_rows((_row(account) for account in found), _COLUMNS, as_json=as_json, empty="There are no accounts yet.")
+
+
+def _row(account: Account) -> dict[str, object]:
+    return {
+        "id": account.id,
+        "name": account.name,
+        "role": account.role.value,
+        "state": account.state,
+        "created_at": account.created_at,
+    }

@@ -1,0 +1,121 @@
+"""The doctor's look at the models: the file's contents, whether its servers answer, and what batches may use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+import msgspec
+
+from ebbtide.catalog.model import Model, Route
+from ebbtide.catalog.source import FileSource
+from ebbtide.cli.findings import Finding, bad, ok, warn
+from ebbtide.config import Config
+from ebbtide.errors import SetupError
+
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=10)
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True)
+class _Server:
+    url: str
+    api_key: str | None
+    local: bool
+
+
+class _Listed(msgspec.Struct):
+    id: str
+
+
+class _List(msgspec.Struct):
+    data: list[_Listed]
+
+
+async def check_models(config: Config, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
+    """The models file, or the upstreams given; neither is worth a warning."""
+    if config.models is not None:
+        source = FileSource(config.models, environ)
+        try:
+            await source.start()
+        except SetupError as error:
+            yield bad("models file", error.message, "Correct the file.")
+            return
+        for finding in _check_file(config, source.current.models):
+            yield finding
+        servers = list(_servers(source.current.models))
+    else:
+        urls = dict.fromkeys((*config.upstreams, *config.embedding_upstreams))
+        servers = [_given(url, config.self_hosted) for url in urls]
+        if not servers:
+            yield warn("models", "there are none", "Name a models file (--models) or a server (--upstream).")
+    for finding in await _ask_all(servers, locality=config.models is None):
+        yield finding
+
+
+def _check_file(config: Config, models: Sequence[Model]) -> Iterator[Finding]:
+    yield ok("models file", f"{config.models} names {len(models)} model{'' if len(models) == 1 else 's'}")
+    for model in models:
+        if not model.has_batch_route:
+            yield warn(
+                f"model {model.id}",
+                "no route of it may serve batches: none is on this machine or said to be self-hosted",
+                "Set deployment_type: self_hosted on the routes that are your own servers.",
+            )
+
+
+def _servers(models: Sequence[Model]) -> Iterator[_Server]:
+    """Each server and key once."""
+    routes = {(route.base_url, route.api_key): route for model in models for route in model.routes if route.base_url}
+    for route in routes.values():
+        yield _Server(route.base_url, route.api_key, route.is_local)
+
+
+def _given(url: str, self_hosted: bool) -> _Server:
+    route = Route("upstream", "openai", "any", url, deployment_type="self_hosted" if self_hosted else "auto")
+    return _Server(url, None, route.is_local)
+
+
+async def _ask_all(servers: Sequence[_Server], *, locality: bool) -> list[Finding]:
+    """Whether each server answers; with `locality` also whether batches may use it."""
+    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
+        findings = list(await asyncio.gather(*(_ask(session, server) for server in servers)))
+    if locality:
+        findings += [
+            warn(
+                f"upstream {server.url}",
+                "is not on this machine, so batches may not use it",
+                "Add --self-hosted if the server is yours.",
+            )
+            for server in servers
+            if not server.local
+        ]
+    return findings
+
+
+async def _ask(session: aiohttp.ClientSession, server: _Server) -> Finding:
+    subject = f"upstream {server.url}"
+    headers = {} if server.api_key is None else {"Authorization": f"Bearer {server.api_key}"}
+    try:
+        async with session.get(f"{server.url}/models", headers=headers, allow_redirects=False) as answer:
+            body = await answer.read()
+            if answer.status != 200:
+                return _refused(subject, answer.status)
+        names = [model.id for model in msgspec.json.decode(body, type=_List).data]
+    except (aiohttp.ClientError, TimeoutError) as error:
+        reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
+        return bad(subject, reason, "Start the server, or correct the URL.")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return bad(subject, "/models does not answer with a list of models", "Does the URL lack its /v1?")
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ok(subject, f"lists {', '.join(names[:_SHOWN]) or 'no models'}{more}")
+
+
+def _refused(subject: str, status: int) -> Finding:
+    if status in (401, 403):
+        return bad(subject, f"refuses the key ({status})", "Correct the route's api_key.")
+    advice = "Does the URL lack its /v1?" if status == 404 else "Look at the server's own log."
+    return bad(subject, f"/models answers {status}", advice)

@@ -1,0 +1,180 @@
+"""A gateway over HTTP, as the client commands use one. Whatever answers at the URL may be another version, or a proxy.
+
+No answer, and a 502, 503 or 504, are `Unreachable`: they may pass. Any other error status is `Refused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, BinaryIO, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from cyclopts import Parameter
+
+from ebbtide import __version__
+from ebbtide.cli.wire import Batch, Failure, Refusal
+from ebbtide.errors import EbbtideError, SetupError
+
+_PASSING: Final = frozenset({502, 503, 504})
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=180)
+_CHUNK: Final = 256 * 1024
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Unreachable(EbbtideError):
+    """No gateway answers, or it cannot serve at the moment."""
+
+
+class Refused(EbbtideError):
+    """The gateway answered with an error."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class GatewayOptions:
+    """Which gateway, and as whom."""
+
+    url: Annotated[str, Parameter(env_var="EBBTIDE_URL", help="The gateway's address.")] = "http://127.0.0.1:8080"
+    key: Annotated[str | None, Parameter(env_var="EBBTIDE_API_KEY", help="The API key to use.")] = None
+
+
+HERE: Final = GatewayOptions()
+
+
+@asynccontextmanager
+async def open_gateway(options: GatewayOptions) -> AsyncIterator[Gateway]:
+    """A client for the gateway of `options`. Raises SetupError when URL or key cannot be used."""
+    base = base_url(options.url)
+    key = (options.key or "").strip()
+    if not key.isprintable() or not key.isascii():
+        raise SetupError("The API key holds characters that a key cannot have.")
+    headers = {"User-Agent": f"ebbtide/{__version__}", **({"Authorization": f"Bearer {key}"} if key else {})}
+    remote = urlsplit(base).hostname not in _LOOPBACK  # a proxy of the environment's is for those alone
+    async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT, trust_env=remote) as session:
+        yield Gateway(session, base)
+
+
+def base_url(url: str) -> str:
+    """The address without a trailing slash or `/v1`. Raises SetupError."""
+    try:
+        parts = urlsplit(url.strip())
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.query
+    except ValueError:
+        usable = False
+    if not usable:
+        raise SetupError(f"--url takes an address such as http://127.0.0.1:8080; {url!r} is not one.")
+    return url.strip().rstrip("/").removesuffix("/v1")
+
+
+class Gateway:
+    """The calls of the batch API that the commands need. Every one raises Unreachable or Refused."""
+
+    def __init__(self, session: aiohttp.ClientSession, base: str) -> None:
+        self._session = session
+        self.base = base
+
+    async def models(self) -> list[dict[str, Any]]:
+        return _rows(await self._call("GET", "/v1/models"))
+
+    async def upload(self, file: BinaryIO, name: str) -> str:
+        """Upload a batch input file and return its id."""
+        form = aiohttp.FormData()
+        form.add_field("purpose", "batch")
+        form.add_field("file", file, filename=name, content_type="application/octet-stream")
+        answer = _object(await self._call("POST", "/v1/files", data=form))
+        return str(answer.get("id"))
+
+    async def delete_file(self, file_id: str) -> None:
+        await self._call("DELETE", f"/v1/files/{file_id}")
+
+    async def create(self, body: Mapping[str, object], idempotency_key: str | None) -> Batch:
+        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        return read_batch(_object(await self._call("POST", "/v1/batches", json=body, headers=headers)))
+
+    async def batch(self, batch_id: str) -> Batch:
+        return read_batch(_object(await self._call("GET", f"/v1/batches/{batch_id}")))
+
+    async def batches(self, limit: int, after: str | None) -> tuple[list[dict[str, Any]], bool]:
+        """A page of batches, newest first, and whether there are more."""
+        params = {"limit": str(limit), **({} if after is None else {"after": after})}
+        answer = await self._call("GET", "/v1/batches", params=params)
+        return _rows(answer), bool(_object(answer).get("has_more"))
+
+    async def cancel(self, batch_id: str) -> Batch:
+        return read_batch(_object(await self._call("POST", f"/v1/batches/{batch_id}/cancel")))
+
+    async def delete(self, batch_id: str) -> None:
+        await self._call("DELETE", f"/v1/batches/{batch_id}")
+
+    async def results(self, batch_id: str) -> AsyncIterator[bytes]:
+        """The results as JSONL, in submission order, in pieces."""
+        try:
+            async with self._session.get(
+                f"{self.base}/v1/batches/{batch_id}/output.jsonl", allow_redirects=False
+            ) as answer:
+                await self._check(answer)
+                async for piece in answer.content.iter_chunked(_CHUNK):
+                    yield piece
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._away(error) from error
+
+    async def _call(self, method: str, path: str, **how: Any) -> bytes:
+        try:
+            async with self._session.request(method, self.base + path, allow_redirects=False, **how) as answer:
+                await self._check(answer)
+                return await answer.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._away(error) from error
+
+    async def _check(self, answer: aiohttp.ClientResponse) -> None:
+        if 200 <= answer.status < 300:
+            return
+        if answer.status < 400:
+            raise Refused(f"{self.base} redirects to another address; use that one.", status=answer.status)
+        message = said(await answer.read()) or f"{self.base} answered {answer.status} {answer.reason}."
+        if answer.status in _PASSING:
+            raise Unreachable(message)
+        raise Refused(message, status=answer.status)
+
+    def _away(self, error: Exception) -> Unreachable:
+        reason = "it does not answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        return Unreachable(f"No gateway at {self.base}: {reason}")
+
+
+def said(body: bytes) -> str | None:
+    """The message in an error answer, or None when it is not one of a gateway's."""
+    try:
+        error = msgspec.json.decode(body, type=Refusal).error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return error.message if isinstance(error, Failure) else error
+
+
+def read_batch(answer: Mapping[str, Any]) -> Batch:
+    """A batch out of an answer. Raises Refused when it is not one."""
+    try:
+        return msgspec.convert(answer, Batch, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refused(f"The answer is not a batch: {error}.", status=200) from error
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused("The answer is not that of a gateway; is the URL right?", status=200) from error
+
+
+def _rows(body: bytes) -> list[dict[str, Any]]:
+    rows = _object(body).get("data")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Refused("The answer is not a list; is the URL that of a gateway?", status=200)
+    return rows

@@ -1,0 +1,145 @@
+"""Several gateway processes on one machine: a small parent that binds the socket, starts the children and keeps them.
+
+A child that dies is started again, later and later while it keeps dying. SIGTERM and SIGINT are passed on, and the
+parent waits for the children's graceful stop. A child whose parent is gone stops by itself. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from ebbtide.config import Config, as_environment
+from ebbtide.errors import SetupError
+
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 30.0
+_SETTLED: Final = 10.0  # seconds after which a child counts as one that works
+_SET_UP_WRONGLY: Final = 2  # a child's exit status for what a new start cannot mend
+_BACKLOG: Final = 2048
+
+
+def run_processes(config: Config) -> int:
+    """Run `config.processes` children until a signal ends them. Returns the exit status."""
+    listener = None if config.role == "worker" else bind(config.host, config.port)
+    alive, death = os.pipe()  # children hold the reading end: it closes when this process is gone, however it went
+    port = config.port if listener is None else listener.getsockname()[1]
+    fd = None if listener is None else listener.fileno()
+    child = replace(config, processes=1, port=port, socket_fd=fd, parent_fd=alive)
+    try:
+        return asyncio.run(_Family(child, dict(os.environ)).run(config.processes))
+    finally:
+        os.close(alive)
+        os.close(death)
+        if listener is not None:
+            listener.close()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises SetupError when the address cannot be had."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise SetupError(f"Cannot listen on {host} port {port}: {error.strerror}.") from error
+
+
+def end_with_parent(fd: int) -> None:
+    """Stop this process as SIGTERM does once the other end of `fd` is closed, that is, once the parent is gone."""
+    os.set_inheritable(fd, False)
+
+    def wait() -> None:
+        os.read(fd, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+class _Family:
+    def __init__(self, child: Config, environ: Mapping[str, str]) -> None:
+        self._environ = {**environ, **as_environment(child)}
+        self._fds = tuple(fd for fd in (child.socket_fd, child.parent_fd) if fd is not None)
+        self._living: set[asyncio.subprocess.Process] = set()
+        self._stopping = asyncio.Event()
+        self._settled = False
+        self._status = 0
+
+    async def run(self, count: int) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        await asyncio.gather(*(self._keep() for _ in range(count)))
+        return self._status
+
+    async def _keep(self) -> None:
+        """Have one child at all times until the stop."""
+        loop = asyncio.get_running_loop()
+        pause = _FIRST_PAUSE
+        while not self._stopping.is_set():
+            started = loop.time()
+            status = await self._run_child()
+            lived = loop.time() - started
+            if self._ends_all(status, lived):
+                return
+            pause = _FIRST_PAUSE if lived >= _SETTLED else pause
+            print(f"ebbtide: a process ended with status {status}; starting another in {pause:g} s", file=sys.stderr)
+            await self._rest(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _run_child(self) -> int:
+        """Start a child and wait for its end; the exit status, negative for a signal."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "ebbtide", "serve"),
+            env=self._environ,
+            pass_fds=self._fds,
+            stdin=asyncio.subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C reaches the parent alone, so that a child is told once
+        )
+        self._living.add(process)
+        if self._stopping.is_set():
+            _tell(process)
+        try:
+            async with asyncio.timeout(_SETTLED):
+                await process.wait()
+        except TimeoutError:
+            self._settled = True
+        status = await process.wait()
+        self._living.discard(process)
+        return status
+
+    def _ends_all(self, status: int, lived: float) -> bool:
+        """Whether this end of a child is the end of the deployment, and not just of the child."""
+        if self._stopping.is_set():
+            self._status = self._status or (1 if status else 0)
+            return True
+        if status == _SET_UP_WRONGLY and lived < _SETTLED and not self._settled:
+            self._status = status
+            self._stop()
+            return True
+        return False
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _stop(self) -> None:
+        """Tell the children to stop; told again, they stop at once."""
+        self._stopping.set()
+        for process in self._living:
+            _tell(process)
+
+
+def _tell(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()

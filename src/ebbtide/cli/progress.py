@@ -1,0 +1,126 @@
+"""How a wait looks: a live bar on a terminal, a line now and then anywhere else. All of it goes to standard error."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from ebbtide.cli.wire import Batch
+
+_WINDOW: Final = 60.0  # seconds of the past that the pace is taken from
+_LINE_EVERY: Final = 10.0
+_QUIET_LINE_EVERY: Final = 60.0  # while nothing moves
+
+
+class Display(Protocol):
+    """Shows a batch as it goes along."""
+
+    def show(self, batch: Batch) -> None: ...
+
+    def say(self, message: str) -> None: ...
+
+
+class Pace:
+    """How fast requests get done, and so how long the rest will take."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def seen(self, now: float, done: int) -> None:
+        """At `now` (seconds) this many were done."""
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= _WINDOW:
+            self._seen.popleft()
+
+    def seconds_left(self, total: int) -> float | None:
+        """None while it cannot be told."""
+        if not self._seen:
+            return None
+        (start, before), (now, done) = self._seen[0], self._seen[-1]
+        if done >= total:
+            return 0.0
+        if now <= start or done <= before:
+            return None
+        return (total - done) * (now - start) / (done - before)
+
+
+@contextmanager
+def display(stream: TextIO, clock: Callable[[], float]) -> Iterator[Display]:
+    """The display that suits `stream`; `clock` counts seconds."""
+    if not stream.isatty():
+        yield _Lines(stream, clock)
+        return
+    columns = (
+        TextColumn("{task.fields[status]}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}{task.fields[failed]}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Progress(*columns, console=Console(file=stream), transient=False) as progress:
+        yield _Bar(progress, clock)
+
+
+class _Bar:
+    def __init__(self, progress: Progress, clock: Callable[[], float]) -> None:
+        self._progress = progress
+        self._clock = clock
+        self._pace = Pace()
+        self._task: TaskID | None = None
+
+    def show(self, batch: Batch) -> None:
+        counts = batch.counts
+        self._pace.seen(self._clock(), counts.done)
+        failed = f", {counts.failed} failed" if counts.failed else ""
+        left = "" if batch.is_final else _left(self._pace, counts.total)
+        if self._task is None:
+            self._task = self._progress.add_task("", total=counts.total, status="", failed="", left="")
+        self._progress.update(
+            self._task, total=counts.total, completed=counts.done, status=batch.status, failed=failed, left=left
+        )
+
+    def say(self, message: str) -> None:
+        self._progress.console.print(message, markup=False, highlight=False)
+
+
+class _Lines:
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._pace = Pace()
+        self._status: str | None = None
+        self._done = -1
+        self._at = 0.0
+
+    def show(self, batch: Batch) -> None:
+        counts, now = batch.counts, self._clock()
+        self._pace.seen(now, counts.done)
+        pause = _QUIET_LINE_EVERY if counts.done == self._done else _LINE_EVERY
+        if batch.status == self._status and now - self._at < pause:
+            return
+        self._status, self._done, self._at = batch.status, counts.done, now
+        failed = f", {counts.failed} failed" if counts.failed else ""
+        left = "" if batch.is_final else _left(self._pace, counts.total)
+        self.say(f"{batch.id} {batch.status}: {counts.done} of {counts.total} done{failed}{left and ', ' + left}")
+
+    def say(self, message: str) -> None:
+        print(message, file=self._stream, flush=True)
+
+
+def _left(pace: Pace, total: int) -> str:
+    seconds = pace.seconds_left(total)
+    return "" if seconds is None else f"about {span(seconds)} left"
+
+
+def span(seconds: float) -> str:
+    """A duration for people: 42 s, 3 min 20 s, 2 h 5 min."""
+    whole = max(0, round(seconds))
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

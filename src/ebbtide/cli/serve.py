@@ -1,0 +1,33 @@
+"""`ebbtide serve` and `ebbtide worker`: one process, or a parent that keeps several."""
+
+from __future__ import annotations
+
+import os
+
+from ebbtide.cli.bootflags import ServeFlags, WorkerFlags, read_config
+from ebbtide.cli.processes import end_with_parent, run_processes
+from ebbtide.config import Config, as_environment
+
+
+def serve(flags: ServeFlags = ServeFlags()) -> int:  # noqa: B008  frozen
+    """Run the gateway: the HTTP server and the batch worker in one process, unless --role says otherwise.
+
+    The first start makes an administrator and prints its API key, once.
+    """
+    return _start(read_config(flags))
+
+
+def worker(flags: WorkerFlags = WorkerFlags()) -> int:  # noqa: B008  frozen
+    """Run batches and serve no HTTP: the same as `serve --role worker`."""
+    return _start(read_config(flags, role="worker"))
+
+
+def _start(config: Config) -> int:
+    if config.processes > 1:
+        return run_processes(config)
+    if config.parent_fd is not None:
+        end_with_parent(config.parent_fd)
+    # Here, so that the parent of several processes loads none of it.
+    from ebbtide.app import run
+
+    return run(config, {**os.environ, **as_environment(config)})

@@ -1,0 +1,215 @@
+"""`ebbtide accounts`, `keys`, `migrate` and `doctor` on a real database."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+from aiohttp import web
+
+from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.roles import Role
+from ebbtide.cli import exits
+from ebbtide.cli.app import run
+from ebbtide.clock import SystemClock
+from ebbtide.errors import Unauthenticated
+from ebbtide.storage.embedded import EmbeddedServer
+from ebbtide.storage.migrate import SCHEMA_VERSION
+from ebbtide.storage.pool import Database
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _environment(database_url: str, listen_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EBBTIDE_DATABASE_URL", database_url)
+    monkeypatch.setenv("EBBTIDE_DATABASE_LISTEN_URL", listen_url)
+
+
+def is_there(path: Path) -> bool:
+    return path.exists()
+
+
+async def ebbtide(*arguments: str) -> int:
+    """Run a command in a thread, for it has an event loop of its own."""
+    return await asyncio.to_thread(run, arguments)
+
+
+def rows(capsys: Capture) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+async def test_an_account_and_its_key_from_birth_to_end(database: Database, capsys: Capture) -> None:
+    assert await ebbtide("accounts", "create", "ada", "--role", "internal") == exits.OK
+    capsys.readouterr()
+    assert await ebbtide("keys", "create", "ada", "--name", "laptop", "--expires-in", "90d") == exits.OK
+    secret = capsys.readouterr().out.strip()
+    principal = await Authenticator(database, SystemClock()).principal(secret)
+    assert (principal.account_name, principal.role) == ("ada", Role.INTERNAL)
+
+    assert await ebbtide("keys", "list", "ada", "--json") == exits.OK
+    [key] = rows(capsys)
+    assert (key["prefix"], key["name"], key["state"], key["account"]) == (secret[:10], "laptop", "active", "ada")
+    assert await ebbtide("keys", "revoke", key["id"]) == exits.OK
+    with pytest.raises(Unauthenticated):
+        await Authenticator(database, SystemClock()).principal(secret)
+    capsys.readouterr()
+    assert await ebbtide("keys", "list", "--json") == exits.OK
+    assert [key["state"] for key in rows(capsys)] == ["revoked"]
+
+
+async def test_account_changes(capsys: Capture) -> None:
+    assert await ebbtide("accounts", "create", "ada", "--json") == exits.OK
+    [made] = rows(capsys)
+    assert (made["role"], made["state"]) == ("free", "active")
+    for arguments, role, state in (
+        (("set-role", "ada", "pro"), "pro", "active"),
+        (("suspend", made["id"]), "pro", "suspended"),
+        (("resume", "ada"), "pro", "active"),
+        (("delete", "ada"), "pro", "deleted"),
+    ):
+        assert await ebbtide("accounts", *arguments, "--json") == exits.OK
+        [changed] = rows(capsys)
+        assert (changed["id"], changed["role"], changed["state"]) == (made["id"], role, state)
+    assert await ebbtide("accounts", "list", "--json") == exits.OK
+    assert rows(capsys) == []
+
+
+async def test_tables_for_people(capsys: Capture) -> None:
+    assert await ebbtide("accounts", "list") == exits.OK
+    assert capsys.readouterr().err == "There are no accounts yet.\n"
+    await ebbtide("accounts", "create", "a" * 200)
+    table = capsys.readouterr().out
+    assert "created at" in table.splitlines()[0]
+    assert "a" * 200 in table  # whole in a pipe, however long
+
+
+async def test_refusals_are_one_line(capsys: Capture) -> None:
+    await ebbtide("accounts", "create", "ada")
+    capsys.readouterr()
+    for arguments, message in (
+        (("accounts", "create", "ada"), "An account named 'ada' exists already."),
+        (("accounts", "suspend", "bea"), "There is no account 'bea'."),
+        (("keys", "create", "bea"), "There is no account 'bea'."),
+        (("keys", "revoke", "key_1"), "There is no key 'key_1'."),
+    ):
+        assert await ebbtide(*arguments) == exits.REFUSED
+        assert capsys.readouterr().err == f"ebbtide: {message}\n"
+
+
+async def test_a_database_that_is_not_there(database_url: str, capsys: Capture) -> None:
+    missing = urlunsplit(urlsplit(database_url)._replace(path="/no_such_database"))
+    assert await ebbtide("accounts", "list", "--database-url", missing) == exits.USAGE
+    assert "database" in capsys.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert await ebbtide("accounts", "list", "--database-url", f"postgresql://x@127.0.0.1:{port}/x") == exits.REFUSED
+    assert "Traceback" not in capsys.readouterr().err
+
+
+async def test_migrate_says_what_it_did(empty_database_url: str, capsys: Capture) -> None:
+    assert await ebbtide("migrate", "--database-url", empty_database_url) == exits.OK
+    first = capsys.readouterr().out
+    assert "applied first" in first
+    assert f"schema version {SCHEMA_VERSION}" in first
+    assert await ebbtide("migrate", "--database-url", empty_database_url) == exits.OK
+    assert capsys.readouterr().out == f"The database is at schema version {SCHEMA_VERSION}.\n"
+
+
+@pytest.fixture
+def port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return str(free.getsockname()[1])
+
+
+async def test_doctor_finds_nothing_bad(port: str, tmp_path: Path, capsys: Capture) -> None:
+    models = tmp_path / "models.yaml"
+    models.write_text("models:\n  - id: small\n    routes:\n      - {id: a, kind: standin}\n")
+    assert await ebbtide("doctor", "--port", port, "--models", str(models)) == exits.OK
+    said = capsys.readouterr().out
+    assert f"ok   schema: version {SCHEMA_VERSION}, the newest" in said
+    assert f"ok   models file: {models} names 1 model\n" in said
+    assert f"ok   http: 127.0.0.1 port {port} is free" in said
+    assert {line.split()[0] for line in said.splitlines()} == {"ok"}
+
+
+async def test_doctor_looks_at_upstreams(port: str, capsys: Capture) -> None:
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": f"model-{number}"} for number in range(7)]})
+
+    app = web.Application()
+    app.router.add_get("/v1/models", models)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    base = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        status = await ebbtide("doctor", "--port", port, "--upstream", f"{base}/v1", "--embedding-upstream", base)
+    finally:
+        await runner.cleanup()
+    assert status == exits.REFUSED
+    said = capsys.readouterr().out
+    assert f"ok   upstream {base}/v1: lists model-0, model-1, model-2, model-3, model-4 and 2 more" in said
+    assert f"bad  upstream {base}: /models answers 404" in said
+    assert "Does the URL lack its /v1?" in said
+
+
+async def test_doctor_names_what_batches_may_not_use(port: str, tmp_path: Path, capsys: Capture) -> None:
+    upstream = ("--port", port, "--upstream", "http://ebbtide.invalid:1/v1")
+    assert await ebbtide("doctor", *upstream) == exits.REFUSED
+    assert "--self-hosted if the server is yours" in capsys.readouterr().out
+    await ebbtide("doctor", *upstream, "--self-hosted")
+    assert "batches may not" not in capsys.readouterr().out
+    models = tmp_path / "models.yaml"
+    models.write_text(
+        "models:\n  - id: small\n    routes:\n      - {id: a, kind: vllm, base_url: 'http://ebbtide.invalid:1/v1'}\n"
+    )
+    await ebbtide("doctor", "--port", port, "--models", str(models))
+    assert "warn model small: no route of it may serve batches" in capsys.readouterr().out
+
+
+async def test_doctor_says_what_is_wrong(
+    empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    models = tmp_path / "models.yaml"
+    models.write_text("models: 5\n")
+    monkeypatch.setenv("BATCH_ENABLED", "maybe")
+    monkeypatch.setenv("BATCH_SPEED", "11")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        status = await ebbtide("doctor", "--database-url", empty_database_url, "--models", str(models), "--port", port)
+    assert status == exits.REFUSED
+    said = capsys.readouterr().out
+    assert "bad  settings: BATCH_ENABLED='maybe'" in said
+    assert "warn settings: BATCH_SPEED is not a setting" in said
+    assert "ok   schema: empty" in said
+    assert "bad  models file:" in said
+    assert f"bad  http: Cannot listen on 127.0.0.1 port {port}" in said
+
+
+async def test_doctor_knows_a_newer_schema(database: Database, port: str, capsys: Capture) -> None:
+    async with database.transaction() as conn:
+        await conn.execute("insert into schema_migrations values (9999, 'later', now())")
+    assert await ebbtide("doctor", "--port", port) == exits.REFUSED
+    assert "bad  schema: version 9999 was made by a newer release" in capsys.readouterr().out
+
+
+async def test_doctor_and_commands_on_the_embedded_server(
+    data_dir: Path, port: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.delenv("EBBTIDE_DATABASE_URL")
+    monkeypatch.delenv("EBBTIDE_DATABASE_LISTEN_URL")
+    monkeypatch.setenv("EBBTIDE_DATA_DIR", str(data_dir))
+    assert await ebbtide("doctor", "--port", port) == exits.OK
+    assert "ok   database: none yet; the first start makes it" in capsys.readouterr().out
+    assert not is_there(data_dir)
+    async with EmbeddedServer(data_dir, fsync=False):
+        assert await ebbtide("accounts", "create", "ada") == exits.OK
+        assert await ebbtide("doctor", "--port", port) == exits.OK
+    assert "ok   database: PostgreSQL 18" in capsys.readouterr().out

@@ -1,0 +1,369 @@
+"""`ebbtide batch …` against a small HTTP server that speaks the batch API: what is sent, written and said."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import itertools
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from ebbtide.cli import exits
+from ebbtide.cli.app import run
+
+KEY = "ebb-" + "k" * 43
+LINES = (
+    '{"custom_id": "a", "url": "/v1/embeddings", "body": {}}\n{"custom_id": "b", "url": "/v1/embeddings", "body": {}}\n'
+)
+RESULTS = b'{"custom_id": "a", "response": {}}\n{"custom_id": "b", "response": {}}\n'
+
+
+class FakeGateway:
+    """One batch that goes through `course`, a look at a time; the last entry stays."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.course: list[dict[str, Any]] = [batch("completed", completed=2)]
+        self.refusal: tuple[str, int, str] | None = None  # path, status, message
+        self.results = RESULTS
+        self.break_results = 0
+        self.created: dict[str, Any] = {}
+        self.uploaded: dict[str, str] = {}
+        self.headers: dict[str, str] = {}
+        self.deleted: list[str] = []
+        self.looked = asyncio.Event()
+        self.refused = asyncio.Event()
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def up(self) -> None:
+        app = web.Application(middlewares=[self._guard])
+        app.router.add_post("/v1/files", self._upload)
+        app.router.add_delete("/v1/files/{id}", self._delete)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/batches", self._create)
+        app.router.add_get("/v1/batches", self._list)
+        app.router.add_get("/v1/batches/{id}", self._get)
+        app.router.add_post("/v1/batches/{id}/cancel", self._get)
+        app.router.add_delete("/v1/batches/{id}", self._delete)
+        app.router.add_get("/v1/batches/{id}/output.jsonl", self._output)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
+
+    async def down(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
+        if request.headers.get("Authorization") != f"Bearer {KEY}":
+            return error(401, "The API key is missing or not valid.")
+        if self.refusal is not None and request.path == self.refusal[0] and request.method != "DELETE":
+            self.refused.set()
+            return error(*self.refusal[1:])
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        file = form["file"]
+        assert isinstance(file, web.FileField)
+        self.uploaded = {"purpose": str(form["purpose"]), "name": file.filename, "content": file.file.read().decode()}
+        return web.json_response({"id": "file-1"})
+
+    async def _create(self, request: web.Request) -> web.Response:
+        self.created = await request.json()
+        self.headers = dict(request.headers)
+        return web.json_response(batch("validating"))
+
+    async def _get(self, request: web.Request) -> web.Response:
+        self.looked.set()
+        return web.json_response(self.course[0] if len(self.course) == 1 else self.course.pop(0))
+
+    async def _list(self, request: web.Request) -> web.Response:
+        ids = [f"batch_{number}" for number in range(250)]
+        start = ids.index(request.query["after"]) + 1 if "after" in request.query else 0
+        page = ids[start : start + int(request.query["limit"])]
+        data = [{**batch("completed", completed=2), "id": name} for name in page]
+        return web.json_response({"object": "list", "data": data, "has_more": page[-1] != ids[-1]})
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        self.deleted.append(request.match_info["id"])
+        return web.json_response({"deleted": True})
+
+    async def _models(self, request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "small", "object": "model", "created": 0, "owned_by": "ebbtide"}]})
+
+    async def _output(self, request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Length": str(len(self.results))})
+        await answer.prepare(request)
+        if self.break_results:
+            self.break_results -= 1
+            await answer.write(self.results[:10])
+            assert request.transport is not None
+            request.transport.abort()
+            return answer
+        await answer.write(self.results)
+        return answer
+
+
+def error(status: int, message: str) -> web.Response:
+    return web.json_response({"error": {"message": message, "code": status}}, status=status)
+
+
+def batch(status: str, *, completed: int = 0, failed: int = 0, total: int = 2, **more: object) -> dict[str, Any]:
+    counts = {"total": total, "completed": completed, "failed": failed}
+    return {"id": "batch_1", "object": "batch", "status": status, "request_counts": counts, "errors": None, **more}
+
+
+@pytest.fixture
+async def gateway(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGateway]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    fake = FakeGateway(port)
+    await fake.up()
+    monkeypatch.setenv("EBBTIDE_URL", fake.url)
+    monkeypatch.setenv("EBBTIDE_API_KEY", KEY)
+    yield fake
+    await fake.down()
+
+
+@pytest.fixture
+def requests(tmp_path: Path) -> str:
+    path = tmp_path / "requests.jsonl"
+    path.write_text(LINES)
+    return str(path)
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def ebbtide(*arguments: str) -> int:
+    """Run a command in a thread, for it has an event loop of its own."""
+    return await asyncio.to_thread(run, arguments)
+
+
+async def test_submit_prints_the_id_and_no_more(
+    gateway: FakeGateway, requests: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = await ebbtide(
+        "batch", "submit", requests, "--metadata", "run=7", "--metadata", "by=me", "--idempotency-key", "once"
+    )
+    assert status == exits.OK
+    assert capsys.readouterr().out == "batch_1\n"
+    assert gateway.uploaded == {"purpose": "batch", "name": "requests.jsonl", "content": LINES}
+    assert gateway.created == {
+        "input_file_id": "file-1",
+        "endpoint": "/v1/embeddings",
+        "completion_window": "24h",
+        "metadata": {"run": "7", "by": "me"},
+    }
+    assert gateway.headers["Idempotency-Key"] == "once"
+
+
+async def test_submit_reads_standard_input(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
+    assert await ebbtide("batch", "submit", "-", "--endpoint", "/v1/chat/completions") == exits.OK
+    assert gateway.uploaded["content"] == LINES
+    assert gateway.created["endpoint"] == "/v1/chat/completions"
+
+
+async def test_submit_waits_and_writes_the_results(
+    gateway: FakeGateway, requests: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway.course = [batch("validating"), batch("in_progress", completed=1), batch("completed", completed=2)]
+    output = tmp_path / "results.jsonl"
+    assert await ebbtide("batch", "submit", requests, "--wait", "-o", str(output)) == exits.OK
+    assert output.read_bytes() == RESULTS
+    captured = capsys.readouterr()
+    assert captured.out == "batch_1\n"
+    assert "in_progress: 1 of 2 done" in captured.err
+    assert "batch_1 completed: 2 of 2 succeeded." in captured.err
+
+
+async def test_results_to_standard_output_stand_alone(
+    gateway: FakeGateway, requests: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert await ebbtide("batch", "submit", requests, "-o", "-") == exits.OK
+    assert capsysbinary.readouterr().out == RESULTS
+    assert await ebbtide("batch", "results", "batch_1") == exits.OK
+    assert capsysbinary.readouterr().out == RESULTS
+
+
+@pytest.mark.parametrize(
+    ("ended", "status"),
+    [
+        (batch("completed", completed=1, failed=1), exits.SOME_FAILED),
+        (batch("cancelled", completed=1), exits.BATCH_ENDED),
+        (batch("expired", completed=1, failed=1), exits.BATCH_ENDED),
+        (
+            batch("failed", failed=2, error={"code": "owner_unauthorized", "message": "The key was revoked."}),
+            exits.BATCH_ENDED,
+        ),
+    ],
+)
+async def test_the_status_tells_how_it_ended(
+    gateway: FakeGateway, tmp_path: Path, ended: dict[str, Any], status: int
+) -> None:
+    gateway.course = [ended]
+    output = tmp_path / "results.jsonl"
+    assert await ebbtide("batch", "watch", "batch_1", "-o", str(output)) == status
+    assert output.read_bytes() == RESULTS
+
+
+async def test_bad_lines_are_told_one_by_one(
+    gateway: FakeGateway, requests: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problems = [{"code": "invalid_json_line", "line": 1, "message": "not JSON", "param": None}]
+    problems += [{"code": "duplicate_custom_id", "line": 2, "message": "repeated", "param": "custom_id"}]
+    gateway.course = [batch("failed", total=0, errors={"object": "list", "data": problems})]
+    output = tmp_path / "results.jsonl"
+    assert await ebbtide("batch", "submit", requests, "-o", str(output)) == exits.BATCH_ENDED
+    said = capsys.readouterr().err
+    assert "line 1: not JSON (invalid_json_line)\nline 2: repeated (duplicate_custom_id)\n" in said
+    assert not output.exists()
+
+
+async def test_a_restart_does_not_end_the_wait(gateway: FakeGateway, capsys: pytest.CaptureFixture[str]) -> None:
+    gateway.course = [batch("in_progress")]
+    waiting = asyncio.create_task(ebbtide("batch", "watch", "batch_1"))
+    await gateway.looked.wait()
+    await gateway.down()
+    async with hanging_up(gateway.port) as called:
+        await called.wait()
+    gateway.course = [batch("completed", completed=2)]
+    await gateway.up()
+    assert await waiting == exits.OK
+    assert capsys.readouterr().err.count("Trying again.") == 1
+
+
+@contextlib.asynccontextmanager
+async def hanging_up(port: int) -> AsyncIterator[asyncio.Event]:
+    """A server that closes every connection without a word; the event is set at the third, past any silent retry."""
+    called, calls = asyncio.Event(), itertools.count(1)
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        if next(calls) == 3:
+            called.set()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", port, reuse_address=True):
+        yield called
+
+
+async def test_a_passing_refusal_does_not_end_the_wait(
+    gateway: FakeGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway.refusal = ("/v1/batches/batch_1", 503, "The database cannot be reached.")
+    waiting = asyncio.create_task(ebbtide("batch", "watch", "batch_1"))
+    await gateway.refused.wait()
+    gateway.refusal = None
+    assert await waiting == exits.OK
+    assert "The database cannot be reached. Trying again." in capsys.readouterr().err
+
+
+async def test_broken_off_results_are_fetched_again(gateway: FakeGateway, tmp_path: Path) -> None:
+    gateway.break_results = 1
+    output = tmp_path / "results.jsonl"
+    assert await ebbtide("batch", "results", "batch_1", "-o", str(output)) == exits.OK
+    assert output.read_bytes() == RESULTS
+    assert names(tmp_path) == ["results.jsonl"]
+
+
+async def test_patience_ends(gateway: FakeGateway, requests: str, capsys: pytest.CaptureFixture[str]) -> None:
+    await gateway.down()
+    assert await ebbtide("batch", "submit", requests) == exits.UNREACHABLE
+    assert f"No gateway at {gateway.url}" in capsys.readouterr().err
+    assert await ebbtide("batch", "watch", "batch_1", "--give-up-after", "0.3") == exits.UNREACHABLE
+
+
+async def test_a_refusal_is_said_and_leaves_no_file_behind(
+    gateway: FakeGateway, requests: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway.refusal = ("/v1/batches", 429, "You have 10 unfinished batches.")
+    assert await ebbtide("batch", "submit", requests) == exits.REFUSED
+    assert capsys.readouterr().err == "ebbtide: You have 10 unfinished batches.\n"
+    assert gateway.deleted == ["file-1"]
+
+
+async def test_a_wrong_key_ends_at_once(gateway: FakeGateway, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await ebbtide("batch", "watch", "batch_1", "--key", "ebb-wrong") == exits.REFUSED
+    assert "not valid" in capsys.readouterr().err
+
+
+async def test_a_url_that_is_no_gateway(gateway: FakeGateway, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await ebbtide("batch", "watch", "batch_1", "--url", f"{gateway.url}/elsewhere") == exits.REFUSED
+    assert "404" in capsys.readouterr().err
+
+
+async def test_lists_go_on_over_pages(gateway: FakeGateway, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await ebbtide("batch", "list", "--json", "--limit", "0") == exits.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [f"batch_{number}" for number in range(250)]
+    assert await ebbtide("batch", "list", "--limit", "3") == exits.OK
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+async def test_cancel_delete_and_models(gateway: FakeGateway, capsys: pytest.CaptureFixture[str]) -> None:
+    gateway.course = [batch("cancelling")]
+    assert await ebbtide("batch", "cancel", "batch_1") == exits.OK
+    assert capsys.readouterr().err == "batch_1 is cancelling.\n"
+    assert await ebbtide("batch", "delete", "batch_1") == exits.OK
+    assert gateway.deleted == ["batch_1"]
+    assert await ebbtide("models", "list") == exits.OK
+    assert "small" in capsys.readouterr().out
+
+
+@contextlib.asynccontextmanager
+async def process(*arguments: str, **how: Any) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The real command in a process of its own, gone at the end."""
+    started = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ebbtide", *arguments, stderr=asyncio.subprocess.PIPE, **how
+    )
+    try:
+        yield started
+    finally:
+        if started.returncode is None:
+            started.kill()
+        await started.communicate()
+
+
+@pytest.mark.processes
+async def test_ctrl_c_leaves_the_batch_alone(gateway: FakeGateway) -> None:
+    gateway.course = [batch("in_progress")]
+    async with process("batch", "watch", "batch_1") as watching:
+        await gateway.looked.wait()
+        watching.send_signal(signal.SIGINT)
+        _, said = await watching.communicate()
+        assert watching.returncode == exits.INTERRUPTED
+    assert b"The batch goes on." in said
+    assert b"Traceback" not in said
+
+
+@pytest.mark.processes
+async def test_a_reader_that_goes_away_is_no_error(gateway: FakeGateway) -> None:
+    gateway.results = RESULTS * 100_000
+    reading, writing = os.pipe()
+    async with process("batch", "results", "batch_1", stdout=writing) as results:
+        os.close(writing)
+        await asyncio.to_thread(os.read, reading, 10)
+        os.close(reading)
+        _, said = await results.communicate()
+        assert results.returncode == exits.OK
+    assert said == b""
