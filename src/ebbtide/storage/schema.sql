@@ -1,0 +1,279 @@
+-- The whole database, readable top to bottom. migrations/ builds the same thing step by step; a test holds the two equal.
+--
+-- Lock order, for every transaction that changes work: batch_user_state (by account_id), then batch_jobs (by no),
+-- then batch_items. Whoever changes an item, its queue row or its batch's counters holds that batch's batch_jobs row.
+
+-- Who may ------------------------------------------------------------------------------------------------------------
+
+create table accounts (
+    id         text primary key,
+    name       text not null check (length(name) between 1 and 200),
+    role       text not null check (role in ('free', 'pro', 'internal', 'admin')),
+    state      text not null default 'active' check (state in ('active', 'suspended', 'deleted')),
+    created_at timestamptz not null
+);
+-- A name is taken while its account lives (accounts.create_account).
+create unique index accounts_name on accounts (name) where state <> 'deleted';
+
+create table api_keys (
+    id           text primary key,
+    account_id   text not null references accounts (id),
+    name         text not null default '',
+    prefix       text not null,                  -- what is shown: enough to recognise a key, never enough to use it
+    hash         bytea not null check (octet_length(hash) = 32),
+    created_at   timestamptz not null,
+    expires_at   timestamptz,
+    revoked_at   timestamptz,
+    last_used_at timestamptz
+);
+-- Signing in with a key (accounts.find_key).
+create unique index api_keys_hash on api_keys (hash);
+-- An account's keys (accounts.list_keys).
+create index api_keys_account on api_keys (account_id, created_at);
+
+-- What was charged ----------------------------------------------------------------------------------------------------
+
+create table spend_days (
+    account_id    text not null,
+    key_id        text not null,
+    day           date not null,                 -- UTC
+    source        text not null check (source in ('interactive', 'batch')),
+    requests      bigint not null default 0,     -- attempts with a known bill
+    input_tokens  bigint not null default 0,
+    output_tokens bigint not null default 0,
+    cost_usd      numeric(24, 12) not null default 0,
+    primary key (account_id, day, key_id, source)
+);
+
+-- Bytes --------------------------------------------------------------------------------------------------------------
+
+create table batch_files (
+    no         bigint generated always as identity,
+    id         text primary key,
+    account_id text not null,
+    batch_id   text,                             -- the batch a result file belongs to
+    purpose    text not null check (purpose in ('batch', 'batch_output', 'batch_direct')),
+    state      text not null check (state in ('writing', 'stored')),
+    filename   text not null,
+    bytes      bigint not null default 0 check (bytes >= 0),
+    sha256     bytea check (octet_length(sha256) = 32),
+    created_at timestamptz not null,
+    expires_at timestamptz,
+    deleted_at timestamptz,
+    check ((state = 'stored') = (sha256 is not null)),
+    check ((purpose = 'batch_output') = (batch_id is not null))
+);
+-- An account's files, newest first, and what they weigh (files.list_files, files.stored_bytes).
+create index batch_files_account on batch_files (account_id, no) where deleted_at is null and purpose <> 'batch_direct';
+-- The files of one batch (batches.delete_batch, delivery.seal).
+create index batch_files_batch on batch_files (batch_id) where batch_id is not null;
+-- What is due for removal (files.expire_files, files.purge_files).
+create index batch_files_expiring on batch_files (expires_at) where deleted_at is null and expires_at is not null;
+create index batch_files_deleted on batch_files (deleted_at) where deleted_at is not null;
+
+create table batch_file_chunks (
+    file_id    text not null,
+    chunk      integer not null,
+    raw_offset bigint not null,                  -- bytes before this chunk, uncompressed
+    raw_length integer not null,
+    data       bytea not null,                   -- zstd
+    primary key (file_id, chunk)
+);
+alter table batch_file_chunks alter column data set storage external;
+-- Range requests (files.read_range).
+create index batch_file_chunks_offset on batch_file_chunks (file_id, raw_offset);
+
+-- Work ---------------------------------------------------------------------------------------------------------------
+
+-- The public status of a batch. Nothing else computes one.
+create function batch_status(phase text, closing text, in_progress_at timestamptz, expired integer)
+returns text immutable parallel safe language sql as $$
+    select case
+        when phase = 'sealed' and closing = 'expired' and expired = 0 then 'completed'
+        when phase = 'sealed' then coalesce(closing, 'completed')
+        when closing = 'cancelled' then 'cancelling'
+        when phase = 'sealing' then 'finalizing'
+        when in_progress_at is null then 'validating'
+        else 'in_progress'
+    end
+$$;
+
+create table batch_jobs (
+    no                    bigint generated always as identity,
+    id                    text primary key,
+    account_id            text not null,
+    key_id                text not null,
+    api_surface           text not null check (api_surface in ('openai_inline', 'openai_file', 'anthropic', 'gemini')),
+    target                text not null check (target in ('chat', 'embeddings', 'responses', 'messages', 'gemini')),
+    schema_version        integer not null default 1,
+    input_id              text not null,         -- the file that holds the request lines
+    output_id             text,                  -- set when sealed, null where a file would be empty
+    error_id              text,
+    metadata              jsonb,
+    completion_window     text not null,
+    retention_days        integer not null,
+
+    -- validating: a file is being checked. open: items run. sealing: every item is final, files are written. sealed.
+    phase                 text not null check (phase in ('validating', 'open', 'sealing', 'sealed')),
+    closing               text check (closing in ('cancelled', 'expired', 'failed')),  -- why nothing more starts
+    status                text generated always as (batch_status(phase, closing, in_progress_at, expired)) stored,
+    error_code            text,                  -- why the whole batch failed
+    error_message         text,
+    errors                jsonb,                 -- what was wrong with its file, line by line
+    owner_no              bigint,                -- the worker that validates or seals it
+
+    created_at            timestamptz not null,
+    in_progress_at        timestamptz,
+    expires_at            timestamptz,           -- null: no window
+    closing_at            timestamptz,
+    finalizing_at         timestamptz,
+    sealed_at             timestamptz,
+    results_expires_at    timestamptz,
+    deleted_at            timestamptz,
+
+    total                 integer not null default 0 check (total >= 0),
+    completed             integer not null default 0 check (completed >= 0),
+    failed                integer not null default 0 check (failed >= 0),
+    cancelled             integer not null default 0 check (cancelled >= 0),
+    expired               integer not null default 0 check (expired >= 0),
+    input_tokens          bigint not null default 0,
+    cached_tokens         bigint not null default 0,
+    output_tokens         bigint not null default 0,
+    reasoning_tokens      bigint not null default 0,
+    cost_usd              numeric(24, 12) not null default 0,
+    cost_unknown_attempts integer not null default 0,
+    result_bytes          bigint not null default 0,
+
+    check (completed + failed + cancelled + expired <= total),
+    check (phase not in ('sealing', 'sealed') or completed + failed + cancelled + expired = total),
+    check ((phase = 'sealed') = (sealed_at is not null)),
+    check ((phase = 'sealed') = (results_expires_at is not null)),
+    check ((closing is null) = (closing_at is null)),
+    check (closing is distinct from 'failed' or error_code is not null or errors is not null),
+    check (phase = 'sealed' or (output_id is null and error_id is null))
+) with (fillfactor = 80);
+create unique index batch_jobs_no on batch_jobs (no);
+-- An account's batches, newest first (batches.list_batches).
+create index batch_jobs_account on batch_jobs (account_id, no) where deleted_at is null;
+-- What is unfinished: limits at creation, and the worker's duties (validate, close, expire, seal).
+create index batch_jobs_unfinished on batch_jobs (phase, account_id) where phase <> 'sealed';
+-- Retention and removal (batches.retire_batches, batches.purge_batches).
+create index batch_jobs_retention on batch_jobs (results_expires_at) where phase = 'sealed' and deleted_at is null;
+create index batch_jobs_deleted on batch_jobs (deleted_at) where deleted_at is not null;
+-- Whether a file's bytes are still needed (files.purge_files).
+create index batch_jobs_input on batch_jobs (input_id);
+
+-- Narrow on purpose: bodies stay in batch_file_chunks, answers in batch_result_segments. Ids ascend in submission order.
+create table batch_items (
+    batch_no       bigint not null,
+    id             bigint generated by default as identity,
+    model          text not null,                -- canonical, resolved when the batch was created
+    state          text not null default 'queued'
+                   check (state in ('queued', 'running', 'completed', 'failed', 'cancelled', 'expired')),
+    attempts       integer not null default 0,   -- tries that counted
+    claim_epoch    integer not null default 0,   -- raised by every claim; a write under an older one changes nothing
+    ready_at       timestamptz not null,
+    worker_no      bigint,
+    custom_id      text not null,
+    chunk          integer not null,             -- the request line: chunk of the input file, offset in it, length
+    line_offset    integer not null,
+    line_length    integer not null,
+    segment        bigint,                       -- the answer: segment, offset in it, length
+    answer_offset  integer,
+    answer_length  integer,
+    request_id     text,
+    error_code     text,                         -- the last error, kept while a retry waits
+    error_message  text,
+    error_status   smallint,
+    primary key (batch_no, id),
+    check ((state = 'running') = (worker_no is not null)),
+    check ((state = 'completed') = (segment is not null)),
+    check (state <> 'failed' or error_code is not null)
+) with (
+    fillfactor = 75,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000
+);
+-- Claiming, and sweeping what will not start (batches.claim_items, batches.close_items).
+create index batch_items_queued on batch_items (batch_no, model, ready_at, id) where state = 'queued';
+-- What a worker holds: take-over, hand-back, whether a batch may be deleted.
+create index batch_items_running on batch_items (worker_no, batch_no) where state = 'running';
+
+-- One row for each model of an unfinished batch, so that no claim and no figure ever counts items.
+create table batch_queues (
+    batch_no      bigint not null,
+    model         text not null,
+    queued        integer not null check (queued >= 0),
+    running       integer not null default 0 check (running >= 0),
+    next_ready_at timestamptz not null,          -- no queued item of it is ready before
+    primary key (batch_no, model)
+) with (fillfactor = 50);
+-- Candidates of a claim (batches.list_candidates).
+create index batch_queues_waiting on batch_queues (model, next_ready_at) where queued > 0;
+
+create table batch_attempts (
+    batch_no         bigint not null,
+    item_id          bigint not null,
+    claim_epoch      integer not null,
+    attempt          integer not null,           -- 1 for the first; a queued deployment's answer repeats the number
+    worker_no        bigint not null,
+    model            text not null,
+    route            text,                       -- null: no route was chosen
+    outcome          text not null check (outcome in ('completed', 'failed', 'retried', 'queued', 'lost')),
+    started_at       timestamptz,
+    finished_at      timestamptz not null,
+    status_code      smallint,
+    error_code       text,
+    request_id       text,
+    input_tokens     integer,
+    cached_tokens    integer,
+    output_tokens    integer,
+    reasoning_tokens integer,
+    cost_usd         numeric(24, 12),            -- null: unknown
+    primary key (batch_no, item_id, claim_epoch)
+);
+
+-- Answers, many in one zstd frame; written once by the settle that recorded them.
+create table batch_result_segments (
+    batch_no bigint not null,
+    id       bigint generated always as identity,
+    data     bytea not null,
+    primary key (batch_no, id)
+);
+alter table batch_result_segments alter column data set storage external;
+
+-- Workers ------------------------------------------------------------------------------------------------------------
+
+create table workers (
+    no             bigint generated always as identity primary key,
+    host           text not null,
+    pid            integer not null,
+    version        text not null,
+    schema_version integer not null,
+    surfaces       text[] not null,
+    targets        text[] not null,
+    started_at     timestamptz not null default now(),
+    lease_until    timestamptz not null,         -- database clock; covers everything the worker holds
+    ended_at       timestamptz                   -- stopped cleanly, or taken over
+);
+-- Who lives, and who lapsed (batches.lapsed_workers).
+create index workers_living on workers (lease_until) where ended_at is null;
+
+-- A slot lets one request of an account be in flight on a model. Workers hold them; a cap is the sum over all of them.
+create table batch_slots (
+    model      text not null,
+    account_id text not null,
+    worker_no  bigint not null,
+    slots      integer not null check (slots >= 0),
+    wanted     integer not null default 0,       -- asked for and not granted
+    asked_at   timestamptz not null,
+    primary key (model, account_id, worker_no)
+) with (fillfactor = 50);
+
+-- The row every claim and settle of an account locks first.
+create table batch_user_state (
+    account_id      text primary key,
+    service_seconds double precision not null default 0,  -- recent batch time, halved every five minutes
+    service_at      timestamptz not null
+) with (fillfactor = 50);
