@@ -42,6 +42,7 @@ from ebbtide.settings.snapshot import SettingsSource, load_settings
 from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.pool import Database
+from ebbtide.worker.lease import Lease
 from ebbtide.worker.loop import Worker, WorkerContext
 
 log = structlog.get_logger(__name__)
@@ -173,7 +174,9 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
     context = WorkerContext(parts.database, parts.catalog, parts.settings, parts.dispatcher, parts.clock)
-    worker = Worker(context, grace_seconds=GRACE_SECONDS)
+    config = parts.config
+    lease = Lease(parts.database, seconds=config.worker_lease_seconds, beat=config.worker_heartbeat_seconds)
+    worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
     return duties.start("worker", worker.run(stop.asked), worker.check)
 
 
@@ -279,7 +282,7 @@ def greeting(running: Running) -> str:
     lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(catalog))]
     if running.admin_key is not None:
         lines.append(f"  first administrator's API key, shown only now: {running.admin_key}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "Ready. Ctrl-C stops it in good order, a second one at once.", ""])
 
 
 def _warnings(catalog: Catalog) -> list[str]:
