@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 import structlog
@@ -46,6 +47,8 @@ WATCH_INTERVAL = 1.0
 LEAST_SPACE = 512 << 20
 _POLL = 0.02
 _PREPARE = 'mkdir -p "$1" && cd "$1" && : >>start.lock && : >>use.lock && : >>server.lock'
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -152,18 +155,20 @@ class EmbeddedServer:
         return user
 
     def _find_cluster(self, user: RunUser) -> Cluster:
-        binaries = reachable_binaries(user, self.folder)
-        major, _ = program_version(binaries, user)
+        binaries, major = reachable_binaries(user, self.folder)
         return Cluster(self.folder, binaries, major, user, socket_folder(self.folder, user), self._fsync)
 
-    def _run(self) -> None:
-        """See that a server answers: join it, wait for it, clear away what is left of a killed one, start one."""
+    def _run(self) -> bool:
+        """See that a server answers: join it, wait for it, clear away what is left of a killed one, start one.
+
+        Whether it was this call that started it.
+        """
         begun = time.monotonic()
         while not self.cluster.ready():
             lock = open_lock(self.folder / "server.lock")
             if try_lock(lock, fcntl.LOCK_EX):
                 self.cluster.launch(lock)
-                return
+                return True
             os.close(lock)  # held: the server comes up or goes, or something of a killed one still runs
             waited = time.monotonic() - begun
             if waited > ORPHANS_TIMEOUT and self.cluster.postmaster() is None:
@@ -171,6 +176,7 @@ class EmbeddedServer:
             if waited > START_TIMEOUT:
                 raise SetupError(f"PostgreSQL is still not ready; the end of its log:\n{self.cluster.log_tail()}")
             time.sleep(_POLL)
+        return False
 
     @contextmanager
     def _start_lock(self) -> Iterator[None]:
@@ -188,21 +194,21 @@ class EmbeddedServer:
             if self.cluster.postmaster() is not None or await asyncio.to_thread(self.cluster.ready):
                 continue
             try:
-                await _uncancelled(self._start_again)
-                log.warning("embedded_postgres_restarted", data_dir=str(self.data_dir))
+                if await _uncancelled(self._start_again):
+                    log.warning("embedded_postgres_restarted", data_dir=str(self.data_dir))
             except (SetupError, OSError) as error:
                 log.error("embedded_postgres_down", data_dir=str(self.data_dir), error=str(error))
 
-    def _start_again(self) -> None:
+    def _start_again(self) -> bool:
         with self._start_lock():
-            self._run()
+            return self._run()
 
 
-async def _uncancelled(work: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
+async def _uncancelled(work: Callable[[], T], undo: Callable[[], None] | None = None) -> T:
     """Run blocking `work` in a thread to its end even when cancelled meanwhile, `undo` it then, and be cancelled."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         if undo is not None and task.exception() is None:

@@ -88,7 +88,10 @@ class Database:
         Raises SetupError when the URL, the name or the password is wrong, Unavailable when nobody answers.
         """
         with translated(None):
-            pooled = await _behind_pooler(url)
+            try:
+                pooled = await _behind_pooler(url)
+            except _REFUSED as error:
+                raise SetupError(f"The database refuses the connection: {error}") from error
             pool = await asyncpg.create_pool(
                 url,
                 min_size=0,
@@ -193,13 +196,9 @@ def translated(connection: Connection | None) -> Iterator[None]:
     """
     try:
         yield
-    except _REFUSED as error:
-        if connection is not None:
-            raise
-        raise SetupError(f"The database refuses the connection: {error}") from error
     except (*_LOST, TimeoutError) as error:
         raise _unavailable() from error
-    except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+    except (*_REFUSED, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
         # On a living connection these are a mistake of the caller, or come from something else in the block.
         if connection is not None and _lives(connection):
             raise

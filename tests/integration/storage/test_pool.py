@@ -3,9 +3,10 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import asyncpg
 import pytest
@@ -104,9 +105,18 @@ async def test_a_server_killed_and_restarted_is_found_again(data_dir: Path) -> N
         assert await recovered(database, "select sum(n) from kept") == 7
 
 
+async def test_a_pooler_is_told_from_a_server(database: Database, listen_url: str) -> None:
+    assert database.pooled == (urlsplit(database.url).query != urlsplit(listen_url).query)
+
+
 async def test_nobody_at_the_address_is_unavailable() -> None:
     with pytest.raises(Unavailable):
         await Database.connect("postgresql://ebbtide@127.0.0.1:1/postgres")
+
+
+async def test_a_database_that_does_not_exist_is_a_mistake_of_the_setup(listen_url: str) -> None:
+    with pytest.raises(SetupError, match="does not exist"):
+        await Database.connect(urlunsplit(urlsplit(listen_url)._replace(path="/no_such_database")))
 
 
 async def test_a_url_that_is_none_is_a_mistake_of_the_setup() -> None:
@@ -169,6 +179,12 @@ class Wire:
 async def wire(database_url: str) -> AsyncIterator[Wire]:
     async with Wire(database_url) as wire:
         yield wire
+
+
+async def test_the_kernel_watches_over_a_network_connection(wire: Wire) -> None:
+    async with await Database.connect(wire.url) as database, database.connection() as connection:
+        link = getattr(connection, "_transport").get_extra_info("socket")  # noqa: B009  (not in asyncpg's stubs)
+        assert link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
 async def test_a_network_that_goes_dead_holds_nobody_for_ever(wire: Wire) -> None:
