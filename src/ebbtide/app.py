@@ -278,7 +278,7 @@ def greeting(running: Running) -> str:
     lines.append(f"  data: {running.place}")
     for model in catalog.models:
         batch = sum(route.batch_allowed for route in model.routes)
-        lines.append(f"  model: {model.id} ({model.type}), {len(model.routes)} routes, {batch} of them for batches")
+        lines.append(f"  model: {model.id} ({model.type}), routes: {len(model.routes)}, of them for batches: {batch}")
     lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(catalog))]
     if running.admin_key is not None:
         lines.append(f"  first administrator's API key, shown only now: {running.admin_key}")

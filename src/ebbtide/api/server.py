@@ -22,7 +22,7 @@ from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference
 from ebbtide.api.routing import Endpoint, build_router
-from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.errors import EbbtideError, SetupError, Unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -68,6 +68,8 @@ class FrontDoor:
             await self._router(scope, receive, send)
         except ClientDisconnect:
             return None
+        except asyncio.CancelledError:  # only a server that stops at once cancels requests, and this is their last act
+            return Unavailable("The gateway is stopping", retry_after=1)
         except EbbtideError as error:
             return error
         except Exception:
