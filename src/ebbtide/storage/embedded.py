@@ -146,11 +146,13 @@ class EmbeddedServer:
     def _prepare(self) -> RunUser:
         """Make the folder and its lock files as the user that PostgreSQL will run as."""
         user = choose_user(self.folder, self.data_dir)
+        _check_reachable(self.data_dir, user)
         _own(self.data_dir, user)
         if self.data_dir.stat().st_uid != user.uid:
             _own(self.folder, user)
         self.data_dir = self.data_dir.resolve()
         _check_reachable(self.folder, user)
+        _check_owner(self.folder, user)
         user.run(["/bin/sh", "-c", _PREPARE, "sh", self.folder])
         return user
 
@@ -225,11 +227,6 @@ def _own(folder: Path, user: RunUser) -> None:
 
 def _check_reachable(folder: Path, user: RunUser) -> None:
     """Say in words which folder is in the way, where the programs would only say that something is."""
-    owner = folder.stat().st_uid if folder.exists() else user.uid
-    if owner != user.uid:
-        raise SetupError(
-            f"{folder} belongs to another user than {user.name}; run as that one, or choose another folder"
-        )
     if user.drop and (blocked := blocked_folder(folder, user)) is not None:
         raise SetupError(
             f"PostgreSQL runs as user {user.name}, who may not pass the folder {blocked} on the way to {folder}: "
@@ -237,18 +234,23 @@ def _check_reachable(folder: Path, user: RunUser) -> None:
         )
 
 
+def _check_owner(folder: Path, user: RunUser) -> None:
+    if folder.exists() and folder.stat().st_uid != user.uid:
+        raise SetupError(f"{folder} does not belong to user {user.name}; run as its owner, or choose another folder")
+
+
 def find_problems(data_dir: Path) -> list[str]:
     """What would keep the embedded PostgreSQL under `data_dir` from starting, in sentences; changes nothing."""
     folder = Path(data_dir).absolute() / "postgres"
-    problems = []
+    problems: list[str] = []
     for check in (_programs_problem, _folder_problem, _space_problem):
         try:
             check(folder)
         except SetupError as error:
             problems.append(error.message)
         except OSError as error:
-            problems.append(f"{folder}: {error}")
-    return problems
+            problems.append(f"{folder} cannot be used: {error.strerror}")
+    return list(dict.fromkeys(problems))
 
 
 def _programs_problem(folder: Path) -> None:
@@ -260,6 +262,7 @@ def _programs_problem(folder: Path) -> None:
 def _folder_problem(folder: Path) -> None:
     user = choose_user(folder, folder.parent)
     _check_reachable(folder, user)
+    _check_owner(folder, user)
     existing = _nearest_existing(folder)
     if not os.access(existing, os.W_OK | os.X_OK):
         raise SetupError(f"The folder {existing} is not writable for user {user.name}")
