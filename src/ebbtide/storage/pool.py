@@ -34,9 +34,10 @@ APPLICATION = "ebbtide"
 
 _SQL = load_queries("ebbtide.storage", "pool.sql")
 _AWAY = "The database cannot be reached at the moment"
-# Classes 08, 53 and 57 of the SQLSTATE table, a server that became read-only, and plans that a migration outdated.
+# Classes 08, 40, 53 and 57 of the SQLSTATE table, a server that became read-only, and plans that a migration outdated.
 _LOST = (
     asyncpg.PostgresConnectionError,
+    asyncpg.TransactionRollbackError,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,
     asyncpg.ReadOnlySQLTransactionError,

@@ -195,3 +195,22 @@ async def test_a_network_that_goes_dead_holds_nobody_for_ever(wire: Wire) -> Non
         with pytest.raises(Unavailable):
             await read(database, "select 1", timeout=0.1)
     await database.close()
+
+
+async def test_the_loser_of_a_deadlock_may_try_again(database: Database) -> None:
+    await write(database, "create table pair (id int primary key, n int not null)")
+    await write(database, "insert into pair values (1, 0), (2, 0)")
+    first_holds, second_holds = asyncio.Event(), asyncio.Event()
+
+    async def take(first: int, second: int, mine: asyncio.Event, other: asyncio.Event) -> None:
+        async with database.transaction() as connection:
+            await connection.execute("update pair set n = n + 1 where id = $1", first)
+            mine.set()
+            await other.wait()
+            await connection.execute("update pair set n = n + 1 where id = $1", second)
+
+    ends = await asyncio.gather(
+        take(1, 2, first_holds, second_holds), take(2, 1, second_holds, first_holds), return_exceptions=True
+    )
+    assert sorted(type(end) for end in ends if end is not None) == [Unavailable]
+    assert await read(database, "select sum(n) from pair") == 2
