@@ -76,6 +76,7 @@ class Worker:
         self._hungry: set[str] = set()
         self._wake = asyncio.Event()
         self._look_again = True
+        self._looked_at = 0.0
         self._duties: list[Duty] = []
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -157,8 +158,10 @@ class Worker:
             return 0
         models = self._hungry
         self._hungry = set()
-        if self._look_again or not models:
+        # Nobody announces that a retry's time has come, so a worker that is busy with some models looks at all too.
+        if self._look_again or not models or time.monotonic() - self._looked_at > POLL_SECONDS:
             self._look_again = False
+            self._looked_at = time.monotonic()
             async with self._context.database.connection() as conn:
                 models |= {*await claim_store.waiting_models(conn, now), *self._lanes.models()}
         try:
