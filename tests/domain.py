@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -35,8 +36,9 @@ from ebbtide.catalog.source import FixedSource
 from ebbtide.clock import ManualClock
 from ebbtide.delivery.seal import seal_next
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
+from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.dispatcher import Dispatcher
-from ebbtide.dispatch.outcome import Timeouts
+from ebbtide.dispatch.outcome import Answered, ErrorCode, Failed, FailureKind, Outcome, Timeouts
 from ebbtide.dispatch.send import Sender
 from ebbtide.files.download import read_content
 from ebbtide.files.library import get_file
@@ -45,8 +47,13 @@ from ebbtide.files.upload import NewFile, Upload, save_upload
 from ebbtide.settings.snapshot import Settings, SettingsSource
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection, Database
+from ebbtide.worker.claim import Claimer, Round
+from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.loop import Worker, WorkerContext
+from ebbtide.worker.pace import Pace
+from ebbtide.worker.settle import Settler
+from ebbtide.worker.verdicts import Done
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PRICES = Pricing(Decimal(1), Decimal(2), Decimal("0.5"), Decimal(1))
@@ -186,6 +193,10 @@ class World:
         async with self.database.transaction() as conn:
             await conn.execute("update workers set lease_until = now() where no = $1", worker_no)
 
+    async def hands(self) -> Hands:
+        """A worker to be worked by hand."""
+        return Hands(self, await self.worker_no())
+
     def lease(self, seconds: float = 60.0, beat: float = 10.0) -> Lease:
         return Lease(self.database, seconds=seconds, beat=beat)
 
@@ -239,6 +250,55 @@ class World:
         worker_no = await self.worker_no()
         while await seal_next(self.database, worker_no, self.clock):
             pass
+
+
+class Hands:
+    """A worker worked by hand: claims and settles when told, with the real claimer, lanes and settler.
+
+    `running` holds what was started and not settled; whatever waits behind it in the lanes is claimed too.
+    """
+
+    def __init__(self, world: World, worker_no: int) -> None:
+        self.worker_no = worker_no
+        self.running: list[Work] = []
+        self.lanes = Lanes(self.running.append)
+        self.claimer = Claimer(world.database, self.lanes, Pace())
+        self.settler = Settler(world.database, world.clock, random.Random(0))
+        self.settler.worker_no = worker_no
+        self._world = world
+
+    async def claim(self, model: str = "chat-1") -> list[Work]:
+        """One claim round; returns what was started by it."""
+        before = len(self.running)
+        self.claimer.look_again()
+        settings, now = self._world.settings.current, self._world.clock.now()
+        await self.claimer.claim(Round(model, self.worker_no, settings, now))
+        return self.running[before:]
+
+    async def settle(self, *outcomes: tuple[Work, Outcome | None]) -> None:
+        """Record outcomes of running works, all in one settle."""
+        for work, outcome in outcomes:
+            self.running.remove(work)
+            model = self._world.models.current.resolve(work.model)
+            self.settler.put(Done(work, outcome, model, ids.request_id(), seconds=1.0))
+        await self.settler.flush()
+        for work, _ in outcomes:
+            self.lanes.finished(work)
+
+    async def hand_back_waiting(self) -> None:
+        """Give back what was claimed and not started."""
+        for work in self.lanes.take_waiting(lambda _: True):
+            self.settler.put(Done(work, None, None, ""))
+        await self.settler.flush()
+
+
+def answered(text: str = "Fine", usage: Usage | None = Usage(10, 4, 5, 1)) -> Answered:  # noqa: B008  frozen
+    return Answered(msgspec.json.encode({"text": text}), usage, "a-route", 0.0, 1.0)
+
+
+def failed(status: int = 400, kind: FailureKind = "status", **more: Any) -> Failed:
+    code: ErrorCode = "upstream_error" if status >= 500 else "invalid_request"
+    return Failed(kind, status, code, f"told {status}", sent=True, route="a-route", **more)
 
 
 @pytest.fixture(scope="session")

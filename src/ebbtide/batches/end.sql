@@ -44,10 +44,19 @@ where batch_no = $1 and state = 'queued' and id in (
 returning model, state;
 
 -- name: expire
--- Waiting items of a batch whose window closed: one that was tried before ends with its last error.
-update batch_items set state = case when attempts > 0 and error_code is not null then 'failed' else 'expired' end
+-- Waiting items of a batch whose window closed, those that were never tried.
+update batch_items set state = 'expired', error_code = null, error_message = null, error_status = null
 where batch_no = $1 and state = 'queued' and id in (
-    select id from batch_items where batch_no = $1 and state = 'queued' limit $2)
+    select id from batch_items where batch_no = $1 and state = 'queued' and (attempts = 0 or error_code is null)
+    limit $2)
+returning model, state;
+
+-- name: run_out
+-- Waiting items of a batch whose window closed between two tries: each ends with its last error.
+update batch_items set state = 'failed'
+where batch_no = $1 and state = 'queued' and id in (
+    select id from batch_items where batch_no = $1 and state = 'queued' and attempts > 0 and error_code is not null
+    limit $2)
 returning model, state;
 
 -- name: give_up

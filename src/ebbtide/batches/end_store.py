@@ -74,7 +74,8 @@ async def end_waiting(conn: Connection, closing: str, batch_no: int, limit: int)
         case "cancelled":
             rows = await conn.fetch(_Q["cancel"], batch_no, limit)
         case "expired":
-            rows = await conn.fetch(_Q["expire"], batch_no, limit)
+            rows = await conn.fetch(_Q["run_out"], batch_no, limit)
+            rows += await conn.fetch(_Q["expire"], batch_no, limit - len(rows))
         case _:
             rows = await conn.fetch(_Q["give_up"], batch_no, limit, _NOT_RUN)
     return Counter((row["model"], row["state"]) for row in rows)
