@@ -1,6 +1,7 @@
 -- name: waiting_models
 -- Models with items that may be claimed now, under the eligibility rule that claims use.
-select distinct q.model from batch_queues q join batch_jobs j on j.no = q.batch_no
+select distinct q.model from batch_queues q
+cross join lateral (select * from batch_jobs where no = q.batch_no offset 0) j  -- offset 0: see list_candidates
 where q.queued > 0 and q.next_ready_at <= $1
   and j.phase = 'open' and j.closing is null and j.deleted_at is null and (j.expires_at is null or j.expires_at > $1)
   and j.api_surface = any($2) and j.target = any($3) and j.schema_version <= $4;
@@ -10,11 +11,12 @@ where q.queued > 0 and q.next_ready_at <= $1
 select min(next_ready_at) from batch_queues where queued > 0 and next_ready_at > $1 and next_ready_at <> 'infinity';
 
 -- name: list_candidates
--- Batches with items of a model to claim, most urgent first, and whether their creator may still act.
+-- Batches with items of a model to claim, most urgent first, and whether their creator may still act. `offset 0` keeps
+-- the batch looked up by its number: on a young database, without statistics, the plan is else quadratic in batches.
 select q.batch_no, j.account_id, j.expires_at, q.queued, a.role,
        a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2) as creator_valid
 from batch_queues q
-join batch_jobs j on j.no = q.batch_no
+cross join lateral (select * from batch_jobs where no = q.batch_no offset 0) j
 join accounts a on a.id = j.account_id
 join api_keys k on k.id = j.key_id
 where q.model = $1 and q.queued > 0 and q.next_ready_at <= $2
@@ -38,12 +40,10 @@ select s.account_id, s.worker_no, s.slots, s.wanted > 0 and s.asked_at > now() -
 from batch_slots s join workers w on w.no = s.worker_no
 where s.model = $1 and w.ended_at is null and w.lease_until > now();
 
--- name: account_slots
--- The slots that accounts hold on all models but one.
-select s.account_id, sum(s.slots)::int as slots
-from batch_slots s join workers w on w.no = s.worker_no
-where s.account_id = any($1) and s.model <> $2 and w.ended_at is null and w.lease_until > now()
-group by s.account_id;
+-- name: slots_elsewhere
+-- The slots that one worker holds for each account on all models but one.
+select account_id, sum(slots)::int as slots from batch_slots
+where worker_no = $1 and model <> $2 and slots > 0 group by account_id;
 
 -- name: set_slots
 -- What a worker holds of a model from now on, and what it asked for in vain.
@@ -65,17 +65,18 @@ where no = any($1) and phase = 'open' and closing is null and deleted_at is null
 order by no for no key update;
 
 -- name: claim_items
--- Take ready items of locked batches, oldest first, and raise their epoch.
-update batch_items i set state = 'running', worker_no = $4, claim_epoch = claim_epoch + 1
-from (
-    select picked.batch_no, picked.id
-    from unnest($1::bigint[], $2::int[]) as want(batch_no, take)
+-- Take ready items of locked batches, oldest first, and raise their epoch. Materialized, or a plan may run the picking
+-- again for each row it has updated, and take more than was asked for.
+with picked as materialized (
+    select chosen.batch_no, chosen.id from unnest($1::bigint[], $2::int[]) as want(batch_no, take)
     cross join lateral (
         select q.batch_no, q.id from batch_items q
         where q.batch_no = want.batch_no and q.model = $3 and q.state = 'queued' and q.ready_at <= $5
         order by q.ready_at, q.id limit want.take for update skip locked
-    ) picked
-) p
+    ) chosen
+)
+update batch_items i set state = 'running', worker_no = $4, claim_epoch = claim_epoch + 1
+from picked p
 where i.batch_no = p.batch_no and i.id = p.id and i.state = 'queued'
 returning i.batch_no, i.id, i.claim_epoch, i.attempts, i.custom_id, i.chunk, i.line_offset, i.line_length;
 

@@ -98,9 +98,9 @@ async def list_slots(conn: Connection, model: str) -> list[HeldSlots]:
     return [HeldSlots(**row) for row in await conn.fetch(_Q["list_slots"], model)]
 
 
-async def account_slots(conn: Connection, account_ids: Sequence[str], but_model: str) -> dict[str, int]:
-    rows = await conn.fetch(_Q["account_slots"], account_ids, but_model)
-    return {row["account_id"]: row["slots"] for row in rows}
+async def slots_elsewhere(conn: Connection, worker_no: int, but_model: str) -> dict[str, int]:
+    """The worker's slots by account, on all models but one."""
+    return {row["account_id"]: row["slots"] for row in await conn.fetch(_Q["slots_elsewhere"], worker_no, but_model)}
 
 
 async def set_slots(conn: Connection, model: str, worker_no: int, rows: Sequence[tuple[str, int, int]]) -> None:

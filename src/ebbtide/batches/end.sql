@@ -91,9 +91,16 @@ values ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7)) returning no;
 update workers set lease_until = now() + make_interval(secs => $2)
 where no = $1 and ended_at is null and lease_until > now() returning no;
 
+-- name: lock_worker
+-- Wait for what the worker's own transactions, even those it broke off, still do under its name.
+select no from workers where no = $1 for update;
+
 -- name: end_worker
--- A worker that holds nothing any more is gone.
-update workers set ended_at = now() where no = $1 and ended_at is null;
+-- A worker is gone; one that yet holds items has lapsed, so that others take them over at once.
+update workers
+set lease_until = least(lease_until, now()),
+    ended_at = case when not exists (select from batch_items where worker_no = $1 and state = 'running') then now() end
+where no = $1 and ended_at is null;
 
 -- name: drop_worker_slots
 -- And so are its slots.

@@ -168,6 +168,8 @@ async def beat(conn: Connection, worker_no: int, lease_seconds: float) -> bool:
 
 
 async def end_worker(conn: Connection, worker_no: int) -> None:
+    """The worker is gone, or, where it yet holds items, to be taken over from."""
+    await conn.execute(_Q["lock_worker"], worker_no)
     await conn.execute(_Q["drop_worker_slots"], worker_no)
     await conn.execute(_Q["end_worker"], worker_no)
 

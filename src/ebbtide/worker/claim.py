@@ -14,7 +14,7 @@ from typing import Final
 
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store as store
-from ebbtide.batches.claim_store import Candidate, HeldSlots
+from ebbtide.batches.claim_store import Candidate
 from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL
 from ebbtide.settings.snapshot import Settings
@@ -72,8 +72,11 @@ class Claimer:
         candidates = await self._candidates(work_round)
         if not candidates and not self._lanes.of_model(work_round.model):
             return 0
+        era = self._lanes.era
         async with self._database.transaction() as conn:
             limits, works = await self._claim(conn, work_round, candidates)
+        if self._lanes.era != era:
+            return 0  # the lease was lost on the way: what was claimed is taken over with the rest
         self._lanes.add(works)
         for account_id, limit in limits.items():
             self._lanes.lane(work_round.model, account_id).limit = limit
@@ -110,9 +113,9 @@ class Claimer:
         accounts = sorted({c.account_id for c in candidates} | set(self._lanes.of_model(model)))
         service = await store.lock_user_states(conn, accounts, work_round.now)
         held = await store.list_slots(conn, model)
-        elsewhere = await store.account_slots(conn, accounts, model)
+        elsewhere = await store.slots_elsewhere(conn, work_round.worker_no, model)
         # From here to the next await nothing moves: the lanes are read, and what shrinks shrinks at once.
-        shares = self._shares(work_round, candidates, _Usage(held, elsewhere, service))
+        shares = self._shares(work_round, candidates, _Usage(elsewhere, service))
         room = room_here(_cap(work_round), held, work_round.worker_no)
         limits = grant(shares, allot(shares, room, self._pace.mean_seconds(model)), room)
         takes = self._plan(model, shares, limits, candidates)
@@ -133,9 +136,8 @@ class Claimer:
         shares = []
         for account_id in usage.service:
             lane = lanes.get(account_id)
-            role = roles.get(account_id)
+            role = roles.get(account_id) or (lane.waiting[0].role if lane and lane.waiting else None)
             cap = work_round.settings.batch_role_concurrency(role.value) if role else 0
-            used = usage.elsewhere.get(account_id, 0) + usage.by_others(account_id, work_round.worker_no)
             shares.append(
                 Share(
                     account_id=account_id,
@@ -143,7 +145,7 @@ class Claimer:
                     waiting=len(lane.waiting) if lane else 0,
                     queued=queued[account_id],
                     service=usage.service[account_id],
-                    most=max(cap - used, 0) if cap else _UNLIMITED,
+                    most=max(cap - usage.elsewhere.get(account_id, 0), 0) if cap else _UNLIMITED,
                 )
             )
         return shares
@@ -213,14 +215,10 @@ class Claimer:
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
-    """Slots of the model by holder, of the accounts on other models, and the accounts' recent service."""
+    """The slots that this worker holds for accounts on other models, and the accounts' recent service."""
 
-    held: Sequence[HeldSlots]
     elsewhere: dict[str, int]
     service: dict[str, float]
-
-    def by_others(self, account_id: str, worker_no: int) -> int:
-        return sum(s.slots for s in self.held if s.account_id == account_id and s.worker_no != worker_no)
 
 
 def _cap(work_round: Round) -> int:

@@ -41,6 +41,7 @@ class Lanes:
 
     def __init__(self, start: Callable[[Work], None]) -> None:
         self._start = start
+        self.era = 0  # goes up each time everything is forgotten
         self._lanes: dict[str, dict[str, Lane]] = {}
 
     def of_model(self, model: str) -> dict[str, Lane]:
@@ -92,6 +93,7 @@ class Lanes:
 
     def clear(self) -> None:
         """Forget everything."""
+        self.era += 1
         self._lanes.clear()
 
     def _all(self) -> Iterator[Lane]:
