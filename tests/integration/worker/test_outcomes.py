@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 from tests.domain import World, books, embedding, models_at, request
 from tests.fake_upstream import Behaviour, Received, closed_port
 
@@ -256,8 +257,10 @@ async def test_a_model_queued_past_the_window_expires_as_never_run(world: World)
 async def test_an_item_that_cannot_be_built_fails_alone_and_once(world: World) -> None:
     job = await world.many(3)
     await world.value("update batch_items set chunk = 7 where custom_id = 'r1' returning 1")
-    async with world.worker():
-        ended = await world.until_ended(job)
+    with capture_logs() as logs:
+        async with world.worker():
+            ended = await world.until_ended(job)
+    assert [entry["event"] for entry in logs] == ["item_broke"]
     assert await world.states(job) == {"r0": "completed", "r1": "failed", "r2": "completed"}
     (row,) = [row for row in await world.attempts(job) if row["outcome"] == "failed"]
     # Nothing was sent, so nothing can have been charged.
