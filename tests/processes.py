@@ -207,6 +207,7 @@ class PostgresProcesses:
 
     def __init__(self, data_dir: Path) -> None:
         self._data = data_dir / "postgres" / "data"
+        self.url = f"postgresql://ebbtide@/postgres?host={data_dir / 'postgres' / 'socket'}&port=5432"
 
     def pids(self) -> list[int]:
         """The first process first, if it lives."""
