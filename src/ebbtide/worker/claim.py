@@ -14,9 +14,9 @@ from typing import Final
 
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store as store
-from ebbtide.batches.claim_store import Candidate
+from ebbtide.batches.claim_store import Candidate, HeldSlots
 from ebbtide.batches.end_store import fail_batch
-from ebbtide.batches.model import DUTY_CHANNEL
+from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection, Database
@@ -123,7 +123,9 @@ class Claimer:
             lane = self._lanes.lane(model, account_id)
             lane.limit = min(lane.limit, limit)
         works = await self._take(conn, work_round, takes, candidates) if takes else []
-        await self._record_slots(conn, work_round, shares, limits, works)
+        kept = await self._record_slots(conn, work_round, shares, limits, works)
+        if _gives_up(held, work_round.worker_no, kept):
+            await notify(conn, WORK_CHANNEL, model)
         return limits, works
 
     def _shares(self, work_round: Round, candidates: Sequence[Candidate], usage: _Usage) -> list[Share]:
@@ -200,8 +202,11 @@ class Claimer:
         shares: Sequence[Share],
         limits: dict[str, int],
         works: Sequence[Work],
-    ) -> None:
-        """Tell the others what this worker holds, and where it wanted more; slots without items are not kept."""
+    ) -> int:
+        """Tell the others what this worker holds, and where it wanted more; slots without items are not kept.
+
+        Returns how many slots it keeps.
+        """
         claimed = Counter(work.batch.account_id for work in works)
         rows = []
         for share in shares:
@@ -211,6 +216,7 @@ class Claimer:
             held = max(limits[share.account_id], lane.in_flight)
             rows.append((share.account_id, held, max(share.demand - held, 0)))
         await store.set_slots(conn, work_round.model, work_round.worker_no, rows)
+        return sum(kept for _, kept, _ in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +225,12 @@ class _Usage:
 
     elsewhere: dict[str, int]
     service: dict[str, float]
+
+
+def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:
+    """Whether slots become free that another worker waits for: it need not find that out by polling."""
+    mine = sum(slots.slots for slots in held if slots.worker_no == worker_no)
+    return kept < mine and any(slots.wants for slots in held if slots.worker_no != worker_no)
 
 
 def _cap(work_round: Round) -> int:
