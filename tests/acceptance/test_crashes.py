@@ -214,7 +214,7 @@ async def test_many_stops_in_good_order_lose_nothing(
     more = {"BATCH_MAX_ACTIVE_PER_USER": "100", **SHORT_LEASE}
     first = await processes.start(**more)
     feeder = Feeder(database, 2_000)
-    for _ in range(6):
+    for _ in range(4):
         second = await processes.start(**more)
         await feeder.until_busy(first, [first.pid], least=1)
         assert await first.stop() == 0
