@@ -1,6 +1,6 @@
-"""The yardstick of the drain: a bare loop of the gateway's HTTP client that POSTs the same bodies and reads the answers.
+"""The yardstick of the drain: a bare loop of the gateway's HTTP client that POSTs the same bodies.
 
-Nothing is queued, judged or stored. Prints the seconds of CPU that one pass over the bodies took.
+Answers are read and dropped: nothing is queued, judged or stored. Prints the CPU seconds of one pass over the bodies.
 """
 
 from __future__ import annotations

@@ -7,11 +7,12 @@ import random
 import msgspec
 
 MODEL = "bench-chat"
-WORDS = (
-    "ebb tide harbour slack water current moon spring neap shoal channel buoy anchor draught berth lock pilot chart "
-    "sounding fathom league knot wake bow stern keel mast sail rudder helm deck hull quay jetty mole breakwater surf "
-    "swell crest trough breeze gale squall calm fog haze horizon dawn dusk noon watch bell"
-).split()
+_TEXT = """
+ebb tide harbour slack water current moon spring neap shoal channel buoy anchor draught berth lock pilot chart
+sounding fathom league knot wake bow stern keel mast sail rudder helm deck hull quay jetty mole breakwater surf
+swell crest trough breeze gale squall calm fog haze horizon dawn dusk noon watch bell
+"""
+WORDS = _TEXT.split()
 
 
 def chat_body(rng: random.Random, size: int) -> dict[str, object]:

@@ -93,6 +93,25 @@ async def output_of(arguments: Sequence[str]) -> bytes:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """What `bench.client` got: seconds until the last byte, bytes of the answer, the answer itself if it is short."""
+
+    status: int
+    seconds: float
+    size: int
+    text: str
+
+
+async def call(method: str, url: str, key: str, *more: str) -> Reply:
+    """One request by a client process; `more` are its further arguments. Anything but a 200 ends the bench."""
+    printed = await output_of(["-m", "bench.client", method, url, "--key", key, *more])
+    reply = msgspec.json.decode(printed, type=Reply)
+    if reply.status != 200:
+        raise SystemExit(f"{method} {url} answered {reply.status}: {reply.text[:500]}")
+    return reply
+
+
+@dataclass(frozen=True)
 class UpstreamStats:
     """What the upstream counted: requests, its clock, and the seconds requests were in flight, summed over them."""
 

@@ -113,14 +113,19 @@ class Gateway:
 async def stage(*, fsync: bool = True) -> AsyncIterator[Stage]:
     """A new embedded server with a migrated database, gone at the end."""
     with tempfile.TemporaryDirectory(prefix="ebb-bench-", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o711)  # root's database runs as another user, who has to pass
+        folder = _passable(name)
         async with (
             EmbeddedServer(folder / "data", fsync=fsync) as server,
             await Database.connect(server.url) as database,
         ):
             await migrate(database)
             yield await _new_stage(database, folder)
+
+
+def _passable(name: str) -> Path:
+    folder = Path(name)
+    folder.chmod(0o711)  # root's database runs as another user, who has to pass
+    return folder
 
 
 async def _new_stage(database: Database, folder: Path) -> Stage:

@@ -91,14 +91,13 @@ returning no, phase;
 delete from batch_queues where batch_no = any($1);
 
 -- name: add_attempts
--- One row per try, with its bill; null is unknown, never zero.
+-- One row per try, all finished now, with its bill; null is unknown, never zero.
 insert into batch_attempts
     (batch_no, item_id, claim_epoch, attempt, worker_no, model, route, outcome, started_at, finished_at, status_code,
      error_code, request_id, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd)
-select batch_no, item_id, claim_epoch, attempt, $1, model, route, outcome, started_at, finished_at, status_code,
-       error_code, request_id, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd
-from unnest($2::bigint[], $3::bigint[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[], $9::timestamptz[],
-            $10::timestamptz[], $11::int[], $12::text[], $13::text[], $14::int[], $15::int[], $16::int[], $17::int[],
-            $18::numeric[])
-     as a(batch_no, item_id, claim_epoch, attempt, model, route, outcome, started_at, finished_at, status_code,
-          error_code, request_id, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd);
+select batch_no, item_id, claim_epoch, attempt, $1, model, route, outcome, $2::timestamptz - make_interval(secs => seconds),
+       $2, status_code, error_code, request_id, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd
+from unnest($3::bigint[], $4::bigint[], $5::int[], $6::int[], $7::text[], $8::text[], $9::text[], $10::float8[],
+            $11::int[], $12::text[], $13::text[], $14::int[], $15::int[], $16::int[], $17::int[], $18::numeric[])
+     as a(batch_no, item_id, claim_epoch, attempt, model, route, outcome, seconds, status_code, error_code, request_id,
+          input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd);

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.claim_store import ClaimableBatch, ClaimedItem
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True, gc=False):
     """A claimed item, the batch it belongs to, and the role its owner had when it was claimed."""
 
     item: ClaimedItem
@@ -49,7 +50,11 @@ class Lanes:
         return self._lanes.get(model, {})
 
     def lane(self, model: str, account_id: str) -> Lane:
-        return self._lanes.setdefault(model, {}).setdefault(account_id, Lane())
+        lanes = self._lanes.setdefault(model, {})
+        lane = lanes.get(account_id)
+        if lane is None:
+            lane = lanes[account_id] = Lane()
+        return lane
 
     def models(self) -> list[str]:
         return list(self._lanes)

@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -202,7 +202,7 @@ class Worker:
     async def _run(self, work: Work) -> None:
         worker_no = self._lease.worker_no
         began = time.monotonic()
-        done = Done(work, None, self._context.catalog.current.resolve(work.model), ids.request_id())
+        model = self._context.catalog.current.resolve(work.model)
         try:
             outcome = await self._runner.run(work)
         except asyncio.CancelledError:
@@ -212,7 +212,7 @@ class Worker:
             return  # the lease was lost: the item is somebody else's
         seconds = time.monotonic() - began
         self._pace.ran(work.model, seconds)
-        self._settler.put(replace(done, outcome=outcome, seconds=seconds))
+        self._settler.put(Done(work, outcome, model, ids.request_id(), seconds))
         self._came_back(work)
 
     def _came_back(self, work: Work) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Final, Literal
+
+import msgspec
 
 from ebbtide.batches.retry import QUEUED_DELAY, backoff, next_try
 from ebbtide.batches.settle_store import AttemptRow, FailedRow, ItemKey, RetriedRow
@@ -22,8 +23,7 @@ ZERO: Final = Decimal(0)
 _UNSTORABLE: Final = "The answer could not be stored"
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """A work that came to an end here: its outcome, or None when it was never started.
 
     `model` gives the prices; None when the model was unknown. `is_last_resort`: already replaced once.
@@ -37,8 +37,7 @@ class Done:
     is_last_resort: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What a settle does with a done work. `cost` is None when it is unknown; `ready_at` is set for a retry."""
 
     done: Done
@@ -80,7 +79,7 @@ class Verdict:
             *self.key, self.epoch, failed.code, failed.message, failed.status, self.counted, self.ready_at
         )
 
-    def attempt(self, now: datetime) -> AttemptRow:
+    def attempt(self) -> AttemptRow:
         """The record of this try."""
         outcome = self.done.outcome
         assert outcome is not None
@@ -94,8 +93,7 @@ class Verdict:
             model=self.done.work.model,
             route=outcome.route,
             outcome=_ATTEMPT[self.verb] if self.counted else "queued",
-            started_at=now - timedelta(seconds=self.done.seconds),
-            finished_at=now,
+            seconds=self.done.seconds,
             status_code=outcome.status,
             error_code=failed.code if failed else None,
             request_id=self.done.request_id,
@@ -149,4 +147,4 @@ def unstorable(done: Done) -> Done:
     outcome = done.outcome
     sent = isinstance(outcome, Answered) or (isinstance(outcome, Failed) and outcome.sent)
     failed = Failed("internal", 500, "upstream_error", _UNSTORABLE, sent=sent)
-    return replace(done, outcome=failed, is_last_resort=True)
+    return msgspec.structs.replace(done, outcome=failed, is_last_resort=True)
