@@ -24,7 +24,7 @@ async def measure(options: argparse.Namespace) -> list[Figure]:
         models = on.models(model.url)
         intake = await on.intake(models)
         async with on.gateway("worker", models, batch_model_concurrency=options.at_once) as running:
-            await on.ended((await on.submit(intake, lines[:_WARM_UP])).id)
+            await on.reached((await on.submit(intake, lines[:_WARM_UP])).id, "sealed")
             for _ in range(options.runs):
                 bare.append(await _bare(model.url, options) / options.items)
                 worker.append(await _drain(on, intake, running, lines) / options.items)
@@ -43,7 +43,7 @@ async def _bare(url: str, options: argparse.Namespace) -> float:
 
 async def _drain(on: Stage, intake: Intake, running: Gateway, lines: list[bytes]) -> float:
     before = running.process.cpu()
-    await on.ended((await on.submit(intake, lines)).id)
+    await on.reached((await on.submit(intake, lines)).id, "sealed")
     return running.process.cpu() - before
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from bench.bodies import create_body, request_lines
 from bench.figures import Figure, main, median_of, ratios
+from bench.forms import FORM_TYPE, upload_form
 from bench.processes import Process, call
 from bench.stage import Gateway, Stage, stage
 from ebbtide.accounts.roles import Role
@@ -22,7 +23,6 @@ from ebbtide.batches.checks import RequestChecker, Rules
 from ebbtide.batches.intake import Intake
 from ebbtide.dialects.openai.requests import parse_create
 
-_BOUNDARY = "bench-boundary"
 _NO_WORK = {"batch_model_concurrency": 0, "batch_max_body_mb": 64}
 
 
@@ -43,16 +43,16 @@ async def measure(options: argparse.Namespace) -> list[Figure]:
     async with stage() as on:
         models = on.models()
         intake = await on.intake(models)
-        body, upload = on.folder / "create.json", on.folder / "upload.txt"
-        body.write_bytes(create_body(lines))
-        upload.write_bytes(_form(b"\n".join(lines)))
+        body, upload = create_body(lines), on.folder / "upload.txt"
+        upload.write_bytes(upload_form(b"\n".join(lines)))
         async with on.gateway("all", models, **_NO_WORK) as running:
             figures = await _direct(on, running, intake, body, options.runs)
             return figures + await _file(on, running, intake, (upload, lines), options.runs)
 
 
-async def _direct(on: Stage, running: Gateway, intake: Intake, body: Path, runs: int) -> list[Figure]:
-    raw = body.read_bytes()
+async def _direct(on: Stage, running: Gateway, intake: Intake, raw: bytes, runs: int) -> list[Figure]:
+    body = on.folder / "create.json"
+    body.write_bytes(raw)
     alone, whole, cpu, memory = [], [], [], []
     for _ in range(runs):
         alone.append(await asyncio.to_thread(_parse_direct, intake, raw))
@@ -82,11 +82,12 @@ async def _file(on: Stage, running: Gateway, intake: Intake, sent: tuple[Path, l
     upload, lines = sent
     size = sum(map(len, lines)) + len(lines)
     alone, whole, memory, uploading = [], [], [], []
-    kind = f"multipart/form-data; boundary={_BOUNDARY}"
     for _ in range(runs):
         alone.append(await asyncio.to_thread(_parse_lines, intake, lines))
         grown = _Grown(running.process)
-        reply = await call("POST", running.url + "/v1/files", on.key, "--body", str(upload), "--content-type", kind)
+        reply = await call(
+            "POST", running.url + "/v1/files", on.key, "--body", str(upload), "--content-type", FORM_TYPE
+        )
         uploading.append(grown.over(size))
         grown = _Grown(running.process)
         whole.append(await _validated(on, running, msgspec.json.decode(reply.text)["id"]))
@@ -108,32 +109,14 @@ def _parse_lines(intake: Intake, lines: list[bytes]) -> float:
 
 
 async def _validated(on: Stage, running: Gateway, file_id: str) -> float:
-    """Seconds from the create call to the batch's first claimable request."""
+    """Seconds from the create call to the moment at which the batch's requests may be claimed."""
     create = {"input_file_id": file_id, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
     path = on.folder / "from_file.json"
     path.write_bytes(msgspec.json.encode(create))
-    began = time.perf_counter()
     reply = await call("POST", running.url + "/v1/batches", on.key, "--body", str(path))
-    # The client process takes a moment to start; only what the gateway takes counts.
-    began = max(began, time.perf_counter() - reply.seconds)
-    batch_id = msgspec.json.decode(reply.text)["id"]
-    async with on.database.connection() as conn:
-        while await conn.fetchval("select phase from batch_jobs where id = $1", batch_id) == "validating":  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    began = time.perf_counter() - reply.seconds  # without the start of the client's process
+    await on.reached(msgspec.json.decode(reply.text)["id"], "open")
     return time.perf_counter() - began
-
-
-def _form(content: bytes) -> bytes:
-    """A multipart form with purpose and file."""
-    return (
-        (
-            f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-            f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="in.jsonl"\r\n'
-            "Content-Type: application/octet-stream\r\n\r\n"
-        ).encode()
-        + content
-        + f"\r\n--{_BOUNDARY}--\r\n".encode()
-    )
 
 
 if __name__ == "__main__":

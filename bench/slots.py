@@ -35,7 +35,7 @@ async def _busy(on: Stage, intake: Intake, model: Upstream, lines: list[bytes], 
     first = await model.stats()
     await asyncio.sleep(options.seconds)
     last = await model.stats()
-    await on.ended(job.id)
+    await on.reached(job.id, "sealed")
     return (last.busy - first.busy) / (last.now - first.now)
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
@@ -87,14 +88,14 @@ class Stage:
         create = CreateBatch(requests=[msgspec.Raw(line) for line in lines])
         return await create_batch(intake, self.principal, create)
 
-    async def ended(self, batch_id: str) -> None:
-        """Wait until the batch is final."""
-        while await self._open_items(batch_id):  # noqa: ASYNC110  the database is asked as a client would
+    async def reached(self, batch_id: str, phase: str) -> None:
+        """Wait until the batch is in that phase."""
+        while await self._phase(batch_id) != phase:  # noqa: ASYNC110  the database is asked as a client would
             await asyncio.sleep(0.02)
 
-    async def _open_items(self, batch_id: str) -> bool:
+    async def _phase(self, batch_id: str) -> str:
         async with self.database.connection() as conn:
-            return bool(await conn.fetchval("select phase <> 'sealed' from batch_jobs where id = $1", batch_id))
+            return str(await conn.fetchval("select phase from batch_jobs where id = $1", batch_id))
 
     @staticmethod
     def _environ(changes: Mapping[str, object]) -> dict[str, str]:
@@ -120,6 +121,17 @@ async def stage(*, fsync: bool = True) -> AsyncIterator[Stage]:
         ):
             await migrate(database)
             yield await _new_stage(database, folder)
+
+
+@asynccontextmanager
+async def stage_beside(other: Stage) -> AsyncIterator[Stage]:
+    """A second migrated database on the same server."""
+    async with other.database.connection() as conn:
+        await conn.execute("create database beside template template0")
+    url = urlunsplit(urlsplit(other.database.url)._replace(path="/beside"))
+    async with await Database.connect(url) as database:
+        await migrate(database)
+        yield await _new_stage(database, other.folder)
 
 
 def _passable(name: str) -> Path:
