@@ -132,3 +132,9 @@ async def purge_batches(database: Database, now: datetime, readers_for: timedelt
                 await store.purge_batch(conn, batch_no)
             removed += some + 1
     return removed
+
+
+async def prune_workers(database: Database) -> None:
+    """Forget the workers that ended long ago."""
+    async with database.transaction() as conn:
+        await store.prune_workers(conn)

@@ -173,7 +173,8 @@ delete from batch_queues where batch_no = $1;
 delete from batch_jobs where no = $1;
 
 -- name: claim_sealing
--- Take the oldest batch whose items are all final and which no living worker is sealing.
+-- Take the oldest batch whose items are all final and which no living worker is sealing; one that broke here before,
+-- and so is this worker's already, comes last.
 update batch_jobs set owner_no = $1
 where no = (
     select no from batch_jobs j
@@ -181,7 +182,7 @@ where no = (
       and api_surface = any($2) and target = any($3) and schema_version <= $4
       and not exists (select from workers w
                       where w.no = j.owner_no and w.no <> $1 and w.ended_at is null and w.lease_until > now())
-    order by no limit 1 for update skip locked)
+    order by coalesce(owner_no = $1, false), no limit 1 for update skip locked)
 returning id;
 
 -- name: seal

@@ -143,6 +143,7 @@ class Worker:
         removed = await closing.purge_batches(database, now, readers_for)
         removed += await retention.expire_files(database, now)
         removed += await retention.purge_files(database, now, readers_for)
+        await closing.prune_workers(database)
         return removed
 
     # Claiming -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.domain import World, books, embedding, jsonl, request
+from zstandard import ZstdError
 
 from ebbtide.accounts.accounts import set_role
 from ebbtide.accounts.keys import revoke_key
@@ -255,3 +256,16 @@ async def test_a_batch_of_a_kind_this_build_does_not_know_is_left_alone(world: W
     await world.from_file(jsonl([A, B]))
     await world.value("update batch_jobs set schema_version = 99 returning 1")
     assert await validate_next(world.intake, await world.worker_no()) == 0
+
+
+async def test_a_file_that_breaks_the_validation_holds_up_no_other(world: World) -> None:
+    broken = await world.from_file(jsonl([A]))
+    await world.value("update batch_file_chunks set data = 'not zstd' returning 1")
+    good = [await world.from_file(jsonl([A])) for _ in range(2)]
+    worker_no = await world.worker_no()
+    with pytest.raises(ZstdError):
+        await validate_next(world.intake, worker_no)
+    for _ in range(2):
+        assert await validate_next(world.intake, worker_no) == 1
+    assert [(await world.job(job)).status for job in good] == ["in_progress"] * 2
+    assert (await world.job(broken)).status == "validating"

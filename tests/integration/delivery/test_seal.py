@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.domain import World, answered, books, failed, jsonl, request
+from zstandard import ZstdError
 
 from ebbtide.batches import end_store
 from ebbtide.batches.cancel import cancel_batch, delete_batch
@@ -269,3 +270,15 @@ async def test_an_export_of_what_has_not_ended_is_refused(world: World) -> None:
         ended = await world.until_ended(job)
     content = b"".join([part async for part in export_results(world.database, ended)])
     assert [line["custom_id"] for line in lines(content)] == ["r0", "r1"]
+
+
+async def test_a_batch_that_breaks_the_sealing_holds_up_no_other(world: World) -> None:
+    broken = await finished(world)
+    await world.value("update batch_result_segments set data = 'not zstd' where batch_no = $1 returning 1", broken.no)
+    good = await finished(world)
+    worker_no = await world.worker_no()
+    with pytest.raises(ZstdError):
+        await seal_next(world.database, worker_no, world.clock)
+    assert await seal_next(world.database, worker_no, world.clock) == 1
+    assert (await world.job(good)).status == "completed"
+    assert (await world.job(broken)).status == "finalizing"

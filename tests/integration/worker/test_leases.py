@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from tests.domain import World, answered, books, failed, jsonl, request
 from tests.fake_upstream import Behaviour
 
-from ebbtide.batches import closing, end_store
+from ebbtide.batches import closing
 from ebbtide.batches.model import Job
 from ebbtide.clock import SystemClock
 from ebbtide.dialects.values import Usage
@@ -322,7 +322,13 @@ async def test_workers_that_ended_long_ago_are_forgotten(world: World) -> None:
     ended = "update workers set ended_at = now() - $2::interval where no = $1 returning 1"
     await world.value(ended, old, timedelta(days=8))
     await world.value(ended, recent, timedelta(days=6))
-    async with world.database.transaction() as conn:
-        await end_store.prune_workers(conn)
+    running = "select no from workers where host <> 'test' and ended_at is null"
+
+    async def pruned() -> bool:
+        return not await world.value("select exists (select from workers where no = $1)", old)
+
+    async with world.worker():
+        await world.until(pruned)
+        mine = await world.value(running)
     left = {row["no"] for row in await world.fetch("select no from workers")}
-    assert left == {recent, living}
+    assert left == {recent, living, mine}
