@@ -22,6 +22,8 @@ def call(given: argparse.Namespace) -> dict[str, object]:
     headers = {"Authorization": f"Bearer {given.key}", "Content-Type": given.content_type}
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=600)
     connection.connect()
+    if given.wait:
+        input()
     began = time.perf_counter()
     connection.request(given.method, parts.path + (f"?{parts.query}" if parts.query else ""), body, headers)
     response = connection.getresponse()
@@ -39,5 +41,6 @@ if __name__ == "__main__":
     parser.add_argument("url")
     parser.add_argument("--key", required=True)
     parser.add_argument("--body", type=Path)
+    parser.add_argument("--wait", action="store_true", help="for a line on standard input before sending")
     parser.add_argument("--content-type", default="application/json")
     print(json.dumps(call(parser.parse_args())))

@@ -11,7 +11,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -19,25 +21,24 @@ from bench.bodies import create_body, request_lines
 from bench.export import add_batch
 from bench.figures import Figure, main, median_of
 from bench.forms import FORM_TYPE, upload_form
-from bench.processes import call
+from bench.processes import prepared_call
 from bench.stage import SETTINGS, Stage, stage
-from ebbtide.app import Running, Stop, start
+from ebbtide.app import Running, Stop, start, tune_collector
 from ebbtide.config import Config
 
+T = TypeVar("T")
 TICK = 0.001
+_CALM_SECONDS = 0.5
 _IDLE_SECONDS = 2.0
 _SEGMENTS = 400
 
 
 class Ticker:
-    """Ticks every millisecond; `longest` is the worst lateness of a tick since `reset`, in seconds."""
+    """Ticks every millisecond; `longest` is the worst lateness of a tick so far, in seconds."""
 
     def __init__(self) -> None:
         self.longest = 0.0
         self._task = asyncio.create_task(self._tick())
-
-    def reset(self) -> None:
-        self.longest = 0.0
 
     async def _tick(self) -> None:
         while True:
@@ -56,18 +57,18 @@ async def measure(options: argparse.Namespace) -> list[Figure]:
         body.write_bytes(create_body(lines))
         form.write_bytes(upload_form(b"\n".join(lines)))
         async with _gateway(on, on.models()) as running:
+            tune_collector()
             ticker = Ticker()
-            works = _works(on, str(running.url), (body, form))
-            stalls: dict[str, list[float]] = {name: [] for name in works}
+            works = _Works(on, str(running.url), body, form, ticker, {})
             for _ in range(options.runs):
-                for name, work in works.items():
-                    ticker.reset()
-                    await work()
-                    stalls[name].append(ticker.longest * 1e3)
+                await works.all()
             ticker.stop()
-    idle = stalls.pop("idle")
+    idle = works.stalls.pop("idle")
     return [
-        *(median_of(f"event loop: {name}", each, "ms", goal=50.0, reach="at most") for name, each in stalls.items()),
+        *(
+            median_of(f"event loop: {name}", each, "ms", goal=50.0, reach="at most")
+            for name, each in works.stalls.items()
+        ),
         median_of("an idle gateway on this machine", idle, "ms"),
     ]
 
@@ -83,44 +84,51 @@ async def _gateway(on: Stage, models: Path) -> AsyncIterator[Running]:
         stop.ask()
 
 
-def _works(on: Stage, url: str, files: tuple[Path, Path]) -> dict[str, Callable[[], Awaitable[None]]]:
-    """What is done while the ticker runs. Clients are processes of their own."""
-    body, form = files
-    uploaded: list[str] = []
+@dataclass(frozen=True)
+class _Works:
+    """What is done while the ticker runs. Clients are processes of their own, started before it counts."""
 
-    async def idle() -> None:
-        await asyncio.sleep(_IDLE_SECONDS)
+    on: Stage
+    url: str
+    body: Path
+    form: Path
+    ticker: Ticker
+    stalls: dict[str, list[float]]
 
-    async def create() -> None:
-        await call("POST", url + "/v1/batches", on.key, "--body", str(body))
+    async def all(self) -> None:
+        await self._during("idle", lambda: asyncio.sleep(_IDLE_SECONDS))
+        await self._request("a direct create", "POST", "/v1/batches", "--body", str(self.body))
+        form = ("--body", str(self.form), "--content-type", FORM_TYPE)
+        file_id = await self._request("an upload", "POST", "/v1/files", *form)
+        await self._validate(file_id)
+        direct_id = await add_batch(self.on, ("openai_inline", "sealed"), _SEGMENTS)
+        await self._request("an export", "GET", f"/v1/batches/{direct_id}/output.jsonl")
+        filed_id = await add_batch(self.on, ("openai_file", "sealing"), _SEGMENTS)
+        await self._during("sealing", lambda: self.on.reached(filed_id, "sealed"))
 
-    async def upload() -> None:
-        arguments = ("--body", str(form), "--content-type", FORM_TYPE)
-        reply = await call("POST", url + "/v1/files", on.key, *arguments)
-        uploaded.append(msgspec.json.decode(reply.text)["id"])
-
-    async def validate() -> None:
-        path = on.folder / "from_file.json"
-        create = {"input_file_id": uploaded[-1], "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+    async def _validate(self, file_id: str) -> None:
+        create = {"input_file_id": file_id, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        path = self.on.folder / "from_file.json"
         path.write_bytes(msgspec.json.encode(create))
-        reply = await call("POST", url + "/v1/batches", on.key, "--body", str(path))
-        await on.reached(msgspec.json.decode(reply.text)["id"], "open")
+        send = await prepared_call("POST", self.url + "/v1/batches", self.on.key, "--body", str(path))
 
-    async def export() -> None:
-        batch_id = await add_batch(on, ("openai_inline", "sealed"), _SEGMENTS)
-        await call("GET", f"{url}/v1/batches/{batch_id}/output.jsonl", on.key)
+        async def create_and_wait() -> None:
+            await self.on.reached(msgspec.json.decode((await send()).text)["id"], "open")
 
-    async def seal() -> None:
-        await on.reached(await add_batch(on, ("openai_file", "sealing"), _SEGMENTS), "sealed")
+        await self._during("a file's validation", create_and_wait)
 
-    return {
-        "idle": idle,
-        "a direct create": create,
-        "an upload": upload,
-        "a file's validation": validate,
-        "an export": export,
-        "sealing": seal,
-    }
+    async def _request(self, name: str, method: str, path: str, *more: str) -> str:
+        """The id that the answer names, if it is JSON."""
+        send = await prepared_call(method, self.url + path, self.on.key, *more)
+        text = (await self._during(name, send)).text
+        return str(msgspec.json.decode(text)["id"]) if text.startswith("{") else ""
+
+    async def _during(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        await asyncio.sleep(_CALM_SECONDS)
+        self.ticker.longest = 0.0
+        result = await work()
+        self.stalls.setdefault(name, []).append(self.ticker.longest * 1e3)
+        return result
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,10 +83,18 @@ async def _discard(stream: asyncio.StreamReader) -> None:
 
 async def output_of(arguments: Sequence[str]) -> bytes:
     """What `python …` prints."""
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE, limit=64 * MIB
+    return await _outcome(await _start(arguments), arguments)
+
+
+async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, cwd=ROOT, stdin=pipe, stdout=pipe, limit=64 * MIB
     )
-    printed, _ = await child.communicate()
+
+
+async def _outcome(child: asyncio.subprocess.Process, arguments: Sequence[str]) -> bytes:
+    printed, _ = await child.communicate(b"\n")
     if child.returncode:
         raise SystemExit(f"{' '.join(arguments)} ended with status {child.returncode}")
     return printed
@@ -104,11 +112,21 @@ class Reply:
 
 async def call(method: str, url: str, key: str, *more: str) -> Reply:
     """One request by a client process; `more` are its further arguments. Anything but a 200 ends the bench."""
-    printed = await output_of(["-m", "bench.client", method, url, "--key", key, *more])
-    reply = msgspec.json.decode(printed, type=Reply)
-    if reply.status != 200:
-        raise SystemExit(f"{method} {url} answered {reply.status}: {reply.text[:500]}")
-    return reply
+    return await (await prepared_call(method, url, key, *more))()
+
+
+async def prepared_call(method: str, url: str, key: str, *more: str) -> Callable[[], Awaitable[Reply]]:
+    """The same in two steps: the client process is up when this returns, and sends when its result is called."""
+    arguments = ["-m", "bench.client", method, url, "--wait", "--key", key, *more]
+    client = await _start(arguments)
+
+    async def send() -> Reply:
+        reply = msgspec.json.decode(await _outcome(client, arguments), type=Reply)
+        if reply.status != 200:
+            raise SystemExit(f"{method} {url} answered {reply.status}: {reply.text[:500]}")
+        return reply
+
+    return send
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,13 @@ def run(config: Config, environ: Mapping[str, str] = os.environ) -> int:
     return uvloop.run(_run(config, environ))
 
 
+def tune_collector() -> None:
+    """Keep the garbage collector away from what lives as long as the process, and seldom busy with what does not."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD, 10, 10)
+
+
 class Stop:
     """The wish to end: asked once, gracefully; asked again, at once."""
 
@@ -91,9 +98,7 @@ async def _run(config: Config, environ: Mapping[str, str]) -> int:
     async with start(config, environ, stop) as running:
         sys.stdout.write(greeting(running))
         sys.stdout.flush()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD, 10, 10)
+        tune_collector()
         await _first(stop.asked, running.ended)
         failed = running.ended.is_set() and not stop.asked.is_set()
     return 1 if failed else 0
