@@ -29,9 +29,12 @@ order by j.expires_at, q.batch_no limit $6;
 select pg_advisory_xact_lock(hashtextextended('ebbtide.claim.' || $1::text, 0));
 
 -- name: lock_user_states
--- Lock the accounts a transaction touches, in order, and read their recent batch time.
-select account_id, service_seconds * 0.5 ^ greatest(extract(epoch from $2::timestamptz - service_at) / 300, 0)
-       as service_seconds
+-- Lock the accounts a transaction touches, in order, and read their recent batch time: halved every five minutes, and
+-- nothing after eight hours or once it is less than a millisecond, since a number too small for its type is an error.
+select account_id,
+       case when service_seconds < 0.001 or service_at < $2::timestamptz - interval '8 hours' then 0
+            else service_seconds * 0.5::float8 ^ greatest(extract(epoch from $2 - service_at)::float8 / 300, 0)
+       end::float8 as service_seconds
 from batch_user_state where account_id = any($1) order by account_id for no key update;
 
 -- name: list_slots

@@ -67,10 +67,12 @@ from unnest($1::bigint[], $2::text[], $3::int[], $4::int[], $5::timestamptz[])
 where q.batch_no = d.batch_no and q.model = d.model;
 
 -- name: add_service
--- What accounts' items took, added to their recent batch time, which halves every five minutes.
+-- What accounts' items took, added to their recent batch time, which halves every five minutes (see lock_user_states).
 update batch_user_state u
-set service_seconds = u.service_seconds * 0.5 ^ greatest(extract(epoch from $3::timestamptz - u.service_at) / 300, 0)
-                      + d.seconds,
+set service_seconds = d.seconds +
+        case when u.service_seconds < 0.001 or u.service_at < $3::timestamptz - interval '8 hours' then 0
+             else u.service_seconds * 0.5::float8 ^ greatest(extract(epoch from $3 - u.service_at)::float8 / 300, 0)
+        end,
     service_at = greatest(u.service_at, $3)
 from unnest($1::text[], $2::float8[]) as d(account_id, seconds)
 where u.account_id = d.account_id;

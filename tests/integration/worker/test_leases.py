@@ -268,6 +268,25 @@ async def test_recent_service_halves_every_five_minutes(world: World) -> None:
     assert await world.value(service) == pytest.approx(4 / 4 + 2)
 
 
+@pytest.mark.parametrize("idle", [timedelta(hours=8), timedelta(days=4), timedelta(days=30), timedelta(days=4_000)])
+async def test_an_account_that_was_idle_for_long_runs_again(world: World, idle: timedelta) -> None:
+    """Halved so often, its recent service becomes smaller than any number that is not nothing."""
+    world.set(batch_completion_window_hours=0)
+    hands = await world.hands()
+    for _ in range(4):
+        await world.many(3)
+        await hands.claim()
+        first, *others = hands.running
+        # Nothing but hand-backs adds nothing, and halves all the same.
+        await hands.settle((first, None))
+        world.clock.move(seconds=idle.total_seconds())
+        await hands.claim()
+        await hands.settle(*((work, answered()) for work in others))
+        await hands.claim()
+        await hands.settle(*((work, answered()) for work in list(hands.running)))
+    assert await world.value("select bool_and(phase = 'sealed') from batch_jobs")
+
+
 # Duties
 
 

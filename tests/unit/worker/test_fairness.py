@@ -167,6 +167,10 @@ def test_claimed_ahead_is_little_and_something(limit: int, mean: float, round_tr
     assert (ahead == 0) if limit == 0 else (1 <= ahead <= 4 * limit)
 
 
-@pytest.mark.parametrize(("mean", "ahead"), [(0.1, 26), (10.0, 1), (0.0001, 256)])
-def test_as_many_as_finish_while_a_claim_is_under_way(mean: float, ahead: int) -> None:
-    assert prefetch(64, mean, 0.04) == ahead
+@given(st.integers(1, 500), st.floats(0.01, 10))
+def test_enough_is_claimed_ahead_for_what_finishes_while_a_claim_is_under_way(limit: int, mean: float) -> None:
+    round_trip = 0.04
+    assert prefetch(limit, mean, round_trip) >= min(limit, limit * round_trip / mean)
+    # The faster requests are, the more; the slowest ones need one.
+    assert prefetch(limit, mean / 2, round_trip) >= prefetch(limit, mean, round_trip)
+    assert prefetch(limit, 1_000.0 * limit, round_trip) == 1
