@@ -313,7 +313,7 @@ async def test_cancelling_while_running_and_when_final(client: AsyncOpenAI, upst
     await until(rest_is_cancelled)
     assert (await client.batches.retrieve(batch.id)).status == "cancelling"
     sent = len(upstream.requests)
-    await _answer_all(upstream)
+    upstream.hurry()
     batch = await ended(client, batch)
     assert batch.status == "cancelled"
     assert batch.cancelled_at is not None
@@ -325,12 +325,6 @@ async def test_cancelling_while_running_and_when_final(client: AsyncOpenAI, upst
     assert {line["error"]["code"] for line in never_ran} == {"batch_cancelled"}
     assert len(never_ran) == 136
     assert (await client.batches.cancel(batch.id)) == batch
-
-
-async def _answer_all(upstream: FakeUpstream) -> None:
-    """Let the requests in flight, which wait for their latency, be answered now."""
-    for connection in list(upstream.connections):
-        connection.hurry()
 
 
 async def test_cancelling_a_completed_batch_changes_nothing(client: AsyncOpenAI) -> None:
@@ -414,7 +408,7 @@ async def test_409_conflicts_are_not_repeated(client: AsyncOpenAI, upstream: Fak
         await counted.get(f"/batches/{batch.id}/output.jsonl", cast_to=object)
     assert len(sent) == 2
     await counted.close()
-    await _answer_all(upstream)
+    upstream.hurry()
     await ended(client, batch)
     deleted: Any = await client.delete(f"/batches/{batch.id}", cast_to=object)
     assert deleted == {"id": batch.id, "object": "batch.deleted", "deleted": True}
@@ -444,7 +438,7 @@ async def test_429_too_many_unfinished_batches(client: AsyncOpenAI, upstream: Fa
     assert len(sent) == 1
     await counted.close()
     await holds(lambda: upstream.in_flight == MAX_ACTIVE)
-    await _answer_all(upstream)
+    upstream.hurry()
     for batch in batches:
         assert (await ended(client, batch)).status == "completed"
 
