@@ -179,7 +179,9 @@ class Claimer:
         claimed = Counter(item.batch_no for item in items)
         if asked:
             await store.count_claimed(conn, work_round.model, [(no, count, claimed[no]) for no, count in asked])
-            await store.start_batches(conn, list(claimed), work_round.now)
+            new = [no for no in claimed if not batches[no].has_begun]
+            if new:
+                await store.start_batches(conn, new, work_round.now)
         self._note_taken(work_round.model, dict(takes), claimed)
         order = {no: place for place, (no, _) in enumerate(asked)}
         items.sort(key=lambda item: (order[item.batch_no], item.id))
