@@ -53,4 +53,4 @@ async def _drain(on: Stage, intake: Intake, running: Gateway, lines: list[bytes]
 
 
 if __name__ == "__main__":
-    main(__doc__, measure, items=20_000, at_once=64, runs=5)
+    main(__doc__, measure, items=20_000, at_once=64, runs=3)

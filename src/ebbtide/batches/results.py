@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from ebbtide.batches.model import Job
 from ebbtide.files.chunks import unpack
@@ -15,12 +16,11 @@ from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "read.sql")
 PAGE_BYTES: Final = 8 << 20
-_STREAM_ITEMS = 500
+_STREAM_ITEMS = 2_000
 _SEGMENT_GROUP = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True, gc=False):
     """One request's outcome so far. `answer` is the endpoint's JSON, there for completed ones only."""
 
     id: int
