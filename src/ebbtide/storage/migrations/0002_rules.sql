@@ -1,0 +1,204 @@
+-- Quotas and budgets, rests of models, interactive load, idempotency, webhooks, settings, request log.
+
+alter table accounts
+    add column daily_quota_usd numeric(24, 12) check (daily_quota_usd >= 0),
+    add column monthly_quota_usd numeric(24, 12) check (monthly_quota_usd >= 0);
+
+alter table api_keys
+    add column daily_budget_usd numeric(24, 12) check (daily_budget_usd >= 0),
+    add column monthly_budget_usd numeric(24, 12) check (monthly_budget_usd >= 0);
+
+-- Run-time settings ---------------------------------------------------------------------------------------------------
+
+create table settings (
+    name       text primary key,
+    value      text not null,
+    updated_at timestamptz not null,
+    updated_by text not null
+);
+
+create table audit_log (
+    id         bigint generated always as identity primary key,
+    at         timestamptz not null,
+    actor      text not null,
+    action     text not null,
+    object     text not null,
+    account_id text,
+    detail     jsonb not null default '{}'
+);
+-- What happened to an account, newest first (records.list_audit).
+create index audit_log_account on audit_log (account_id, id) where account_id is not null;
+
+-- Batches -------------------------------------------------------------------------------------------------------------
+
+alter table batch_jobs
+    add column version bigint not null default 1,
+    add column results_full boolean not null default false,
+    add column name text;
+
+alter table batch_items add column max_tokens integer;
+
+alter table batch_queues add column blocked_reason text;
+
+alter table batch_user_state
+    add column blocked_reason text check (blocked_reason in ('daily_quota', 'monthly_quota')),
+    add column blocked_until timestamptz;
+
+create function batch_job_changed() returns trigger language plpgsql as $$
+begin
+    new.version := old.version + 1;
+    if new.phase = 'sealed' and old.phase <> 'sealed' then
+        insert into batch_webhook_events (id, account_id, batch_id, type, created_at, next_at)
+        select 'evt_' || replace(gen_random_uuid()::text, '-', ''), w.account_id, new.id,
+               case new.api_surface when 'anthropic' then 'message_batch.ended'
+               else 'batch.' || batch_status(new.phase, new.closing, new.in_progress_at, new.expired) end,
+               new.sealed_at, new.sealed_at
+        from batch_webhooks w where w.account_id = new.account_id and w.enabled;
+        if found then
+            perform pg_notify('ebbtide_webhooks', '');
+        end if;
+    end if;
+    return new;
+end
+$$;
+create trigger batch_job_changed before update on batch_jobs
+for each row execute function batch_job_changed();
+
+create table batch_key_state (
+    key_id         text primary key,
+    blocked_reason text not null check (blocked_reason in ('key_budget', 'reserved')),
+    blocked_until  timestamptz not null
+);
+
+create table batch_reservations (
+    worker_no  bigint not null,
+    key_id     text not null,
+    account_id text not null,
+    cost_usd   numeric(24, 12) not null,
+    primary key (worker_no, key_id)
+) with (fillfactor = 50);
+-- What an account's and a key's running requests may cost (batches.reserved).
+create index batch_reservations_account on batch_reservations (account_id);
+
+create table batch_model_state (
+    model         text primary key,
+    failures      integer not null default 0,
+    rest_level    integer not null default 0,
+    rest_until    timestamptz,
+    rest_reason   text check (rest_reason in ('model_queued', 'model_paused')),
+    waiting_since timestamptz,
+    alerted_at    timestamptz
+) with (fillfactor = 50);
+
+create table batch_model_limits (
+    model           text primary key,
+    max_concurrency integer check (max_concurrency >= 0),
+    updated_at      timestamptz not null,
+    updated_by      text not null
+);
+
+create table batch_interactive_load (
+    process   text not null,
+    model     text not null,
+    in_flight integer not null check (in_flight >= 0),
+    seen_at   timestamptz not null,
+    primary key (process, model)
+) with (fillfactor = 50);
+
+create table provider_route_batch_policies (
+    model_id      text not null,
+    route_id      text not null,
+    batch_allowed boolean not null,
+    updated_at    timestamptz not null,
+    updated_by    text not null,
+    primary key (model_id, route_id)
+);
+
+create table batch_idempotency (
+    account_id   text not null,
+    key          text not null,
+    request_hash bytea not null check (octet_length(request_hash) = 32),
+    batch_id     text not null,
+    created_at   timestamptz not null,
+    forget_at    timestamptz,
+    primary key (account_id, key)
+);
+-- The key of a batch (batches.hide_batch), and what may be forgotten (batches.forget_keys).
+create index batch_idempotency_batch on batch_idempotency (batch_id);
+create index batch_idempotency_forget on batch_idempotency (forget_at) where forget_at is not null;
+
+create table batch_read_leases (
+    id         bigint generated always as identity primary key,
+    batch_no   bigint,
+    file_id    text,
+    expires_at timestamptz not null,
+    check ((batch_no is null) <> (file_id is null))
+);
+-- Whether somebody still reads a batch or a file (batches.removable_batches, files.removable_files).
+create index batch_read_leases_batch on batch_read_leases (batch_no) where batch_no is not null;
+create index batch_read_leases_file on batch_read_leases (file_id) where file_id is not null;
+
+-- Webhooks ------------------------------------------------------------------------------------------------------------
+
+create table batch_webhooks (
+    account_id       text primary key,
+    url              text not null,
+    secret           text not null,
+    enabled          boolean not null default true,
+    created_at       timestamptz not null,
+    updated_at       timestamptz not null,
+    timeouts_in_row  integer not null default 0,
+    rest_level       integer not null default 0,
+    rest_until       timestamptz,
+    worker_no        bigint,
+    busy_until       timestamptz
+);
+
+create table batch_webhook_events (
+    no           bigint generated always as identity,
+    id           text primary key,
+    account_id   text not null,
+    batch_id     text not null,
+    type         text not null,
+    created_at   timestamptz not null,
+    state        text not null default 'pending' check (state in ('pending', 'delivered', 'failed')),
+    attempts     integer not null default 0,
+    next_at      timestamptz,
+    delivered_at timestamptz,
+    last_status  smallint,
+    last_error   text,
+    check ((state = 'pending') = (next_at is not null))
+);
+-- An account's events, newest first (delivery.list_events), and its next one (delivery.claim_event).
+create index batch_webhook_events_account on batch_webhook_events (account_id, no);
+create index batch_webhook_events_pending on batch_webhook_events (account_id, next_at, no) where state = 'pending';
+
+-- Request log ---------------------------------------------------------------------------------------------------------
+
+create table api_logs (
+    id               bigint generated always as identity,
+    at               timestamptz not null,
+    request_id       text,
+    account_id       text not null,
+    key_id           text not null,
+    source           text not null check (source in ('interactive', 'batch')),
+    target           text not null,
+    model            text not null,
+    route            text,
+    status_code      smallint,
+    error_code       text,
+    input_tokens     integer,
+    cached_tokens    integer,
+    output_tokens    integer,
+    reasoning_tokens integer,
+    cost_usd         numeric(24, 12),
+    first_token_ms   integer,
+    total_ms         integer,
+    batch_job_id     text,
+    metadata         jsonb,
+    primary key (at, id)
+) partition by range (at);
+create table api_logs_default partition of api_logs default;
+-- Newest first, by batch or by account (records.list_requests).
+create index api_logs_batch on api_logs (batch_job_id, at) where batch_job_id is not null;
+create index api_logs_account on api_logs (account_id, at);
