@@ -215,7 +215,6 @@ create table batch_queues (
     queued        integer not null check (queued >= 0),
     running       integer not null default 0 check (running >= 0),
     next_ready_at timestamptz not null,          -- no queued item of it is ready before
-    blocked_reason text,                         -- why the last claim round gave it nothing
     primary key (batch_no, model)
 ) with (fillfactor = 50);
 -- Candidates of a claim (batches.list_candidates).
@@ -286,7 +285,8 @@ create table batch_user_state (
     service_seconds double precision not null default 0,  -- recent batch time, halved every five minutes
     service_at      timestamptz not null,
     blocked_reason  text check (blocked_reason in ('daily_quota', 'monthly_quota')),
-    blocked_until   timestamptz
+    blocked_until   timestamptz,
+    at_cap          boolean not null default false  -- its role's cap keeps it from more slots
 ) with (fillfactor = 50);
 
 -- Rules ---------------------------------------------------------------------------------------------------------------
@@ -334,6 +334,7 @@ create table batch_model_state (
     rest_level    integer not null default 0,
     rest_until    timestamptz,
     rest_reason   text check (rest_reason in ('model_queued', 'model_paused')),
+    room_reason   text check (room_reason in ('model_cap', 'yielding', 'no_route_up')),
     waiting_since timestamptz,
     alerted_at    timestamptz
 ) with (fillfactor = 50);

@@ -38,11 +38,10 @@ alter table batch_jobs
 
 alter table batch_items add column max_tokens integer;
 
-alter table batch_queues add column blocked_reason text;
-
 alter table batch_user_state
     add column blocked_reason text check (blocked_reason in ('daily_quota', 'monthly_quota')),
-    add column blocked_until timestamptz;
+    add column blocked_until timestamptz,
+    add column at_cap boolean not null default false;
 
 create function batch_job_changed() returns trigger language plpgsql as $$
 begin
@@ -86,6 +85,7 @@ create table batch_model_state (
     rest_level    integer not null default 0,
     rest_until    timestamptz,
     rest_reason   text check (rest_reason in ('model_queued', 'model_paused')),
+    room_reason   text check (room_reason in ('model_cap', 'yielding', 'no_route_up')),
     waiting_since timestamptz,
     alerted_at    timestamptz
 ) with (fillfactor = 50);
