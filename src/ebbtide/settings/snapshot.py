@@ -6,8 +6,9 @@ A test holds `Settings` and the table of ebbtide.settings.registry equal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from ebbtide.errors import SetupError
 from ebbtide.settings.registry import SETTINGS, Setting
@@ -16,6 +17,7 @@ RoleName: TypeAlias = Literal["free", "pro", "internal", "admin"]
 
 _ON = frozenset({"1", "true", "on", "yes"})
 _OFF = frozenset({"0", "false", "off", "no"})
+_LONGEST_URL = 2_048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,11 @@ class Settings:
     batch_enabled: bool = True
     batch_min_role: RoleName = "internal"
     batch_model_concurrency: int = 64
+    batch_yield_to_interactive: bool = True
+    batch_shared_interactive_load: bool = True
+    batch_interactive_reserve: int = 0
+    batch_min_share: int = 0
+    batch_queued_alert_hours: int = 6
     batch_max_requests: int = 50_000
     batch_max_body_mb: int = 32
     batch_max_active_per_user: int = 10
@@ -41,6 +48,8 @@ class Settings:
     batch_files_max_total_mb_per_user: int = 512
     batch_file_uploads_per_hour: int = 60
     batch_file_retention_days: int = 30
+    batch_webhook_allow_private_targets: bool = False
+    alert_webhook_url: str = field(default="", repr=False)
     stream_request_timeout_seconds: int = 3_600
     request_timeout_seconds: int = 120
 
@@ -83,10 +92,14 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def parse_setting(setting: Setting, text: str) -> bool | int | str:
-    """One setting's value out of its text. Raises SetupError with the name, the value and what is accepted."""
+    """One setting's value out of its text.
+
+    Raises SetupError with the name, the value (unless it is a secret) and what is accepted.
+    """
     value = _read(setting, text.strip())
     if value is None:
-        raise SetupError(f"{setting.name}={text!r} is not accepted: it takes {setting.bounds}.", param=setting.name)
+        given = f"What {setting.name} was given" if setting.secret else f"{setting.name}={text!r}"
+        raise SetupError(f"{given} is not accepted: it takes {setting.bounds}.", param=setting.name)
     return value
 
 
@@ -96,7 +109,19 @@ def _read(setting: Setting, text: str) -> bool | int | str | None:
         return (word in _ON) if word in _ON | _OFF else None
     if setting.choices:
         return text.lower() if text.lower() in setting.choices else None
+    if setting.kind is str:
+        return text if not text or _is_url(text) else None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         return None
     number = int(text)
     return number if setting.minimum <= number <= setting.maximum else None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        valid_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    plain = len(text) <= _LONGEST_URL and text.isascii() and text.isprintable() and " " not in text
+    return plain and valid_port and parts.scheme in ("http", "https") and bool(parts.hostname)
