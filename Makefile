@@ -56,7 +56,7 @@ clean:
 	    python=; \
 	done; \
 	if [ -z "$$python" ]; then \
-	    echo "Ebbtide needs Python 3.11 or newer; python3 here is: $$(python3 --version 2>&1 || echo missing)." >&2; \
+	    echo "Ebbtide needs Python 3.11 or newer; python3 here is: $$(python3 --version 2>/dev/null || echo none)." >&2; \
 	    echo "Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make PYTHON=/path/to/python3" >&2; \
 	    exit 1; \
 	fi; \

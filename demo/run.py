@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -32,9 +33,9 @@ DEMO = Path(__file__).resolve().parent
 EBBTIDE = (sys.executable, "-m", "ebbtide")
 CHAT_MODEL = "standin-chat"
 START_SECONDS = 120
-SHOWN_ANSWERS = ("001-label", "041-reply", "081-sentiment", "121-summary", "157-extract", "177-translate-french")
+SHOWN_ANSWERS = ("001-label", "083-sentiment", "122-summary", "156-extract", "180-translate-french")
 
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False)
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ def prepare(environ: Mapping[str, str]) -> Demo:
     boot = load_config(environ, {"models": str(DEMO / "models.yaml")})
     folder = boot.data_dir if "EBBTIDE_DATA_DIR" in environ else choose_folder(environ)
     check_port(boot.host, boot.port)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        folder.chmod(0o711)  # root's database runs as another user, who has to pass
     settled = {"EBBTIDE_DATA_DIR": str(folder), "EBBTIDE_MODELS": str(boot.models), "EBBTIDE_PORT": str(boot.port)}
     return Demo(f"http://127.0.0.1:{boot.port}", folder, {**environ, **settled})
 
@@ -89,9 +92,8 @@ def check_port(host: str, port: int) -> None:
 def running_gateway(demo: Demo) -> Iterator[subprocess.Popen[bytes]]:
     """A gateway for the block, stopped gently at its end; should this process be killed, it stops by itself."""
     alive, death = os.pipe()
-    demo.log.unlink(missing_ok=True)
     demo.log.touch(mode=0o600)
-    with demo.log.open("wb") as log:
+    with demo.log.open("ab") as log:
         gateway = subprocess.Popen(
             [*EBBTIDE, "serve"],
             env={**demo.environ, "EBBTIDE_PARENT_FD": str(alive)},
@@ -158,7 +160,8 @@ def said(demo: Demo, *command: str) -> str:
 def run_batch(demo: Demo, key: str) -> dict[str, Any]:
     """Submit the requests as anyone would, with the command's own progress bar; the batch as it ended."""
     command = ("batch", "submit", str(DEMO / "requests.jsonl"), "--wait", "-o", str(demo.results))
-    console.print(f"[bold]$ ebbtide batch submit demo/requests.jsonl --wait -o {short(demo.results)}[/bold]")
+    shown = f"$ ebbtide batch submit demo/requests.jsonl --wait -o {short(demo.results)}"
+    console.print(shown, style="bold", soft_wrap=True)
     environ = {**demo.environ, "EBBTIDE_URL": demo.url, "EBBTIDE_API_KEY": key}
     done = subprocess.run([*EBBTIDE, *command], env=environ, stdout=subprocess.PIPE, text=True, check=False)
     batch = get(demo, f"/v1/batches/{done.stdout.strip()}", key)
@@ -169,37 +172,30 @@ def run_batch(demo: Demo, key: str) -> dict[str, Any]:
 
 def show_summary(batch: Mapping[str, Any]) -> None:
     counts, usage = batch["request_counts"], batch["usage"]
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("batch", batch["id"])
-    table.add_row("status", batch["status"])
-    table.add_row("requests", f"{counts['total']}: {counts['completed']} completed, {counts['failed']} failed")
-    table.add_row("tokens", f"{usage['input_tokens']:,} in, {usage['output_tokens']:,} out")
-    table.add_row("cost", f"{batch['cost_usd']:.6f} USD at the prices in demo/models.yaml")
-    table.add_row("time", f"{batch['completed_at'] - batch['created_at']} s")
-    console.print(table, "")
+    rows = {
+        "requests": f"{counts['total']}: {counts['completed']} completed, {counts['failed']} failed",
+        "tokens": f"{usage['input_tokens']:,} in, {usage['output_tokens']:,} out",
+        "cost": f"{batch['cost_usd']:.6f} USD at the prices in demo/models.yaml",
+        "time": f"{batch['completed_at'] - batch['created_at']} s",
+    }
+    for name, value in rows.items():
+        console.print(f"  {name:<9} {value}")
 
 
 def show_answers(demo: Demo) -> None:
     """A few of the results, as one would meet them in the file."""
-    questions = read_lines(DEMO / "requests.jsonl")
     results = read_lines(demo.results)
-    table = Table(title="A few of the 200 answers", title_justify="left", title_style="bold", expand=False)
-    for heading in ("request", "text", "the stand-in's answer"):
-        table.add_column(heading, overflow="ellipsis", max_width=48)
+    table = Table(title="\nA few of the answers", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("request", no_wrap=True, min_width=20)
+    table.add_column("answer", overflow="fold")
     for name in SHOWN_ANSWERS:
-        text = questions[name]["body"]["messages"][-1]["content"]
-        answer = results[name]["response"]["body"]["choices"][0]["message"]["content"]
-        table.add_row(name, cut(text), cut(answer))
+        table.add_row(name, results[name]["response"]["body"]["choices"][0]["message"]["content"])
     console.print(table)
 
 
 def read_lines(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8") as file:
         return {line["custom_id"]: line for line in map(json.loads, file)}
-
-
-def cut(text: str) -> str:
-    return text if len(text) <= 90 else text[:89] + "…"
 
 
 def short(path: Path) -> str:
@@ -210,6 +206,7 @@ def short(path: Path) -> str:
 NEXT = """
 The gateway keeps running here: {url}   (Ctrl-C stops it)
 Its key, kept in {key_file}: {key}
+Its log, which also has the administrator's key: {log}
 
 What to try next, in another terminal in this folder:
 
@@ -258,7 +255,10 @@ def show(environ: Mapping[str, str]) -> None:
         key = find_key(demo)
         show_summary(run_batch(demo, key))
         show_answers(demo)
-        print(NEXT.format(url=demo.url, key=key, key_file=short(demo.key_file), model=CHAT_MODEL), flush=True)
+        print(
+            NEXT.format(url=demo.url, key=key, key_file=short(demo.key_file), log=short(demo.log), model=CHAT_MODEL),
+            flush=True,
+        )
         serve_until_stopped(gateway)
 
 

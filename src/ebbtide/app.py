@@ -42,6 +42,7 @@ from ebbtide.settings.snapshot import SettingsSource, load_settings
 from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.pool import Database
+from ebbtide.worker.lease import Lease
 from ebbtide.worker.loop import Worker, WorkerContext
 
 log = structlog.get_logger(__name__)
@@ -164,8 +165,7 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
         server = HttpServer(build_api(_gateway(parts, duties)), listener)
-        served.append(asyncio.create_task(server.serve(), name="http"))
-        await server.wait_started()
+        served.append(await server.start())
     served[-1].add_done_callback(lambda _: ended.set())
     stack.push_async_callback(_close_doors, server, served, stop)
     return Running(url, _place(config), parts.catalog, admin_key, ended)
@@ -173,7 +173,9 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
     context = WorkerContext(parts.database, parts.catalog, parts.settings, parts.dispatcher, parts.clock)
-    worker = Worker(context, grace_seconds=GRACE_SECONDS)
+    config = parts.config
+    lease = Lease(parts.database, seconds=config.worker_lease_seconds, beat=config.worker_heartbeat_seconds)
+    worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
     return duties.start("worker", worker.run(stop.asked), worker.check)
 
 
@@ -275,11 +277,11 @@ def greeting(running: Running) -> str:
     lines.append(f"  data: {running.place}")
     for model in catalog.models:
         batch = sum(route.batch_allowed for route in model.routes)
-        lines.append(f"  model: {model.id} ({model.type}), {len(model.routes)} routes, {batch} of them for batches")
+        lines.append(f"  model: {model.id} ({model.type}), routes: {len(model.routes)}, of them for batches: {batch}")
     lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(catalog))]
     if running.admin_key is not None:
         lines.append(f"  first administrator's API key, shown only now: {running.admin_key}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "Ready. Ctrl-C stops it in good order, a second one at once.", ""])
 
 
 def _warnings(catalog: Catalog) -> list[str]:

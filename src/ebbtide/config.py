@@ -7,6 +7,7 @@ A flag wins over the environment, the environment over the default. Run-time set
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from ebbtide.storage.embedded import default_data_dir
 
 PREFIX: Final = "EBBTIDE_"
 ProcessRole: TypeAlias = Literal["api", "worker", "all"]
+_DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 
@@ -36,6 +38,8 @@ class Config:
     upstreams: tuple[str, ...] = ()
     embedding_upstreams: tuple[str, ...] = ()
     self_hosted: bool = False
+    worker_lease_seconds: float = 120.0
+    worker_heartbeat_seconds: float = 15.0
     log_level: LogLevel = "info"
     socket_fd: int | None = None  # an inherited listening socket; `host` and `port` then only name it
     parent_fd: int | None = None  # closed when the parent process is gone
@@ -67,6 +71,15 @@ def _number(lowest: int, highest: int) -> Callable[[str], int]:
         if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
             raise ValueError(f"a whole number from {lowest} to {highest}")
         return int(text)
+
+    return parse
+
+
+def _seconds(lowest: float, highest: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        if not (_DECIMAL.fullmatch(text) and lowest <= float(text) <= highest):
+            raise ValueError(f"a number of seconds from {lowest:g} to {highest:g}")
+        return float(text)
 
     return parse
 
@@ -177,6 +190,20 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _path,
     ),
     Option(
+        "worker_lease_seconds",
+        "--worker-lease-seconds",
+        "120",
+        "How long a worker may be out of touch with the database, in seconds, before others take its requests over.",
+        _seconds(1, 3_600),
+    ),
+    Option(
+        "worker_heartbeat_seconds",
+        "--worker-heartbeat-seconds",
+        "15",
+        "How often a worker prolongs its lease, in seconds; at most a third of it.",
+        _seconds(0.1, 1_200),
+    ),
+    Option(
         "log_level",
         "--log-level",
         "info",
@@ -206,7 +233,16 @@ def load_config(environ: Mapping[str, str], flags: Mapping[str, object]) -> Conf
         values["data_dir"] = default_data_dir(environ, os.geteuid() == 0)
     if "models" in values and ("upstreams" in values or "embedding_upstreams" in values):
         raise SetupError("The models come from a models file (--models) or from upstreams (--upstream), not from both.")
-    return Config(**values)
+    return _checked(Config(**values))
+
+
+def _checked(config: Config) -> Config:
+    if config.worker_heartbeat_seconds * 3 > config.worker_lease_seconds:
+        raise SetupError(
+            f"EBBTIDE_WORKER_HEARTBEAT_SECONDS={config.worker_heartbeat_seconds:g} is too long for "
+            f"EBBTIDE_WORKER_LEASE_SECONDS={config.worker_lease_seconds:g}: a lease must last for three heartbeats."
+        )
+    return config
 
 
 def as_environment(config: Config) -> dict[str, str]:

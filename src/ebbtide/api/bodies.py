@@ -1,9 +1,11 @@
 """Request bodies, limited while they stream in: early by Content-Length, and by count when that lies or is missing.
 
-A body is kept as the received pieces and joined once, so its peak is twice its size for a moment.
+A body grows in one buffer that becomes its bytes: a list of pieces, joined, would hold it twice for a moment.
 """
 
 from __future__ import annotations
+
+import io
 
 from starlette.requests import Request
 
@@ -17,14 +19,12 @@ async def read_body(request: Request, limit: int) -> bytes:
     """The whole body. Raises TooLarge above `limit` bytes, InvalidRequest for an encoded one."""
     refuse_encoded(request)
     check_length(request, limit)
-    pieces: list[bytes] = []
-    size = 0
+    body = io.BytesIO()
     async for piece in request.stream():
-        size += len(piece)
-        if size > limit:
+        if body.tell() + len(piece) > limit:
             raise _too_large(limit)
-        pieces.append(piece)
-    return b"".join(pieces)
+        body.write(piece)
+    return body.getvalue()
 
 
 def check_length(request: Request, limit: int) -> None:

@@ -22,13 +22,14 @@ from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference
 from ebbtide.api.routing import Endpoint, build_router
-from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.errors import EbbtideError, SetupError, Unavailable
 
 log = structlog.get_logger(__name__)
 
 ENDPOINTS: tuple[Endpoint, ...] = (*inference.ROUTES, *files.ROUTES, *batches.ROUTES, *ops.ROUTES)
 _LONGEST_ID = 128
 _BACKLOG = 2048
+_KEEP_ALIVE_SECONDS = 75  # longer than clients keep an idle connection, so that they are the ones to close it
 
 
 def build_api(gateway: Gateway) -> ASGIApp:
@@ -68,6 +69,8 @@ class FrontDoor:
             await self._router(scope, receive, send)
         except ClientDisconnect:
             return None
+        except asyncio.CancelledError:  # only a server that stops at once cancels requests, and this is their last act
+            return Unavailable("The gateway is stopping", retry_after=1)
         except EbbtideError as error:
             return error
         except Exception:
@@ -97,17 +100,19 @@ class HttpServer:
             access_log=False,
             server_header=False,
             backlog=_BACKLOG,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         )
         self._server = _Server(config)
 
-    async def serve(self) -> None:
-        """Answer requests until `stop`. Returns when the last one was answered or given up."""
-        await self._server.serve([self._listener])
-        await asyncio.gather(*self._server.server_state.tasks, return_exceptions=True)
-
-    async def wait_started(self) -> None:
-        """Return once connections are answered."""
-        await self._server.is_up.wait()
+    async def start(self) -> asyncio.Task[None]:
+        """Answer connections from now until `stop`; the task ends when the last request was answered or given up."""
+        serving = asyncio.create_task(self._serve(), name="http")
+        up = asyncio.create_task(self._server.is_up.wait())
+        await asyncio.wait([serving, up], return_when=asyncio.FIRST_COMPLETED)
+        up.cancel()
+        if serving.done():
+            serving.result()
+        return serving
 
     def stop(self, grace: int) -> None:
         """Take no more connections, and give requests in flight `grace` seconds to finish; 0 breaks them off."""
@@ -117,6 +122,10 @@ class HttpServer:
             self._server.force_exit = True
             for task in self._server.server_state.tasks:
                 task.cancel()
+
+    async def _serve(self) -> None:
+        await self._server.serve([self._listener])
+        await asyncio.gather(*self._server.server_state.tasks, return_exceptions=True)
 
 
 class _Server(uvicorn.Server):

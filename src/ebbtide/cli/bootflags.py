@@ -38,6 +38,8 @@ class WorkerFlags(DatabaseFlags):
     upstreams: Annotated[list[str] | None, _flag("upstreams")] = None
     embedding_upstreams: Annotated[list[str] | None, _flag("embedding_upstreams")] = None
     self_hosted: Annotated[bool | None, _flag("self_hosted")] = None
+    worker_lease_seconds: Annotated[str | None, _flag("worker_lease_seconds")] = None
+    worker_heartbeat_seconds: Annotated[str | None, _flag("worker_heartbeat_seconds")] = None
     log_level: Annotated[str | None, _flag("log_level")] = None
 
 

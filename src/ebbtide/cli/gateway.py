@@ -140,6 +140,8 @@ class Gateway:
         if answer.status < 400:
             raise Refused(f"{self.base} redirects to another address; use that one.", status=answer.status)
         message = said(await answer.read()) or f"{self.base} answered {answer.status} {answer.reason}."
+        if answer.status == 401 and "Authorization" not in self._session.headers:
+            message = "The gateway wants an API key: name one with --key or EBBTIDE_API_KEY."
         if answer.status in _PASSING:
             raise Unreachable(message)
         raise Refused(message, status=answer.status)

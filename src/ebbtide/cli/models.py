@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from cyclopts import App
@@ -22,8 +21,8 @@ async def list_(*, json: AsJson = False, options: GatewayOptions = HERE) -> None
     """List the models that a gateway serves to this key."""
     async with open_gateway(options) as gateway:
         found = await gateway.models()
-    rows = ({**model, "created": _moment(model.get("created"))} for model in found)
-    print_rows(rows, ("id", "owned_by", "created"), as_json=json, empty="This gateway serves this key no models.")
+    rows = ({"owned_by": None, **model} for model in found)
+    print_rows(rows, ("id", "owned_by"), as_json=json, empty="This gateway serves this key no models.")
 
 
 @app.command
@@ -45,7 +44,3 @@ def _row(model: Model) -> dict[str, object]:
         "routes": ", ".join(route.id for route in model.routes),
         "batches": "yes" if model.has_batch_route else "no: no route is self-hosted",
     }
-
-
-def _moment(seconds: object) -> datetime | None:
-    return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else None

@@ -48,7 +48,8 @@ def bind(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise SetupError(f"Cannot listen on {host} port {port}: {error.strerror}.") from error
+        reason = os.strerror(error.errno) if isinstance(error.errno, int) and error.errno > 0 else error.strerror
+        raise SetupError(f"Cannot listen on {host} port {port}: {reason}.") from error
 
 
 def end_with_parent(fd: int) -> None:

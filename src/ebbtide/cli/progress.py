@@ -39,7 +39,7 @@ class Pace:
 
     def seconds_left(self, total: int) -> float | None:
         """None while it cannot be told."""
-        if not self._seen:
+        if not self._seen or total == 0:
             return None
         (start, before), (now, done) = self._seen[0], self._seen[-1]
         if done >= total:
@@ -104,9 +104,10 @@ class _Lines:
         if batch.status == self._status and now - self._at < pause:
             return
         self._status, self._done, self._at = batch.status, counts.done, now
+        done = f": {counts.done} of {counts.total} done" if counts.total else ""
         failed = f", {counts.failed} failed" if counts.failed else ""
         left = "" if batch.is_final else _left(self._pace, counts.total)
-        self.say(f"{batch.id} {batch.status}: {counts.done} of {counts.total} done{failed}{left and ', ' + left}")
+        self.say(f"{batch.id} {batch.status}{done}{failed}{left and ', ' + left}")
 
     def say(self, message: str) -> None:
         print(message, file=self._stream, flush=True)

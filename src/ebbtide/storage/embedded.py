@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 import structlog
@@ -46,6 +47,8 @@ WATCH_INTERVAL = 1.0
 LEAST_SPACE = 512 << 20
 _POLL = 0.02
 _PREPARE = 'mkdir -p "$1" && cd "$1" && : >>start.lock && : >>use.lock && : >>server.lock'
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -143,27 +146,31 @@ class EmbeddedServer:
     def _prepare(self) -> RunUser:
         """Make the folder and its lock files as the user that PostgreSQL will run as."""
         user = choose_user(self.folder, self.data_dir)
+        _check_reachable(self.data_dir, user)
         _own(self.data_dir, user)
         if self.data_dir.stat().st_uid != user.uid:
             _own(self.folder, user)
         self.data_dir = self.data_dir.resolve()
         _check_reachable(self.folder, user)
+        _check_owner(self.folder, user)
         user.run(["/bin/sh", "-c", _PREPARE, "sh", self.folder])
         return user
 
     def _find_cluster(self, user: RunUser) -> Cluster:
-        binaries = reachable_binaries(user, self.folder)
-        major, _ = program_version(binaries, user)
+        binaries, major = reachable_binaries(user, self.folder)
         return Cluster(self.folder, binaries, major, user, socket_folder(self.folder, user), self._fsync)
 
-    def _run(self) -> None:
-        """See that a server answers: join it, wait for it, clear away what is left of a killed one, start one."""
+    def _run(self) -> bool:
+        """See that a server answers: join it, wait for it, clear away what is left of a killed one, start one.
+
+        Whether it was this call that started it.
+        """
         begun = time.monotonic()
         while not self.cluster.ready():
             lock = open_lock(self.folder / "server.lock")
             if try_lock(lock, fcntl.LOCK_EX):
                 self.cluster.launch(lock)
-                return
+                return True
             os.close(lock)  # held: the server comes up or goes, or something of a killed one still runs
             waited = time.monotonic() - begun
             if waited > ORPHANS_TIMEOUT and self.cluster.postmaster() is None:
@@ -171,6 +178,7 @@ class EmbeddedServer:
             if waited > START_TIMEOUT:
                 raise SetupError(f"PostgreSQL is still not ready; the end of its log:\n{self.cluster.log_tail()}")
             time.sleep(_POLL)
+        return False
 
     @contextmanager
     def _start_lock(self) -> Iterator[None]:
@@ -188,21 +196,21 @@ class EmbeddedServer:
             if self.cluster.postmaster() is not None or await asyncio.to_thread(self.cluster.ready):
                 continue
             try:
-                await _uncancelled(self._start_again)
-                log.warning("embedded_postgres_restarted", data_dir=str(self.data_dir))
+                if await _uncancelled(self._start_again):
+                    log.warning("embedded_postgres_restarted", data_dir=str(self.data_dir))
             except (SetupError, OSError) as error:
                 log.error("embedded_postgres_down", data_dir=str(self.data_dir), error=str(error))
 
-    def _start_again(self) -> None:
+    def _start_again(self) -> bool:
         with self._start_lock():
-            self._run()
+            return self._run()
 
 
-async def _uncancelled(work: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
+async def _uncancelled(work: Callable[[], T], undo: Callable[[], None] | None = None) -> T:
     """Run blocking `work` in a thread to its end even when cancelled meanwhile, `undo` it then, and be cancelled."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         if undo is not None and task.exception() is None:
@@ -219,11 +227,6 @@ def _own(folder: Path, user: RunUser) -> None:
 
 def _check_reachable(folder: Path, user: RunUser) -> None:
     """Say in words which folder is in the way, where the programs would only say that something is."""
-    owner = folder.stat().st_uid if folder.exists() else user.uid
-    if owner != user.uid:
-        raise SetupError(
-            f"{folder} belongs to another user than {user.name}; run as that one, or choose another folder"
-        )
     if user.drop and (blocked := blocked_folder(folder, user)) is not None:
         raise SetupError(
             f"PostgreSQL runs as user {user.name}, who may not pass the folder {blocked} on the way to {folder}: "
@@ -231,18 +234,23 @@ def _check_reachable(folder: Path, user: RunUser) -> None:
         )
 
 
+def _check_owner(folder: Path, user: RunUser) -> None:
+    if folder.exists() and folder.stat().st_uid != user.uid:
+        raise SetupError(f"{folder} does not belong to user {user.name}; run as its owner, or choose another folder")
+
+
 def find_problems(data_dir: Path) -> list[str]:
     """What would keep the embedded PostgreSQL under `data_dir` from starting, in sentences; changes nothing."""
     folder = Path(data_dir).absolute() / "postgres"
-    problems = []
+    problems: list[str] = []
     for check in (_programs_problem, _folder_problem, _space_problem):
         try:
             check(folder)
         except SetupError as error:
             problems.append(error.message)
         except OSError as error:
-            problems.append(f"{folder}: {error}")
-    return problems
+            problems.append(f"{folder} cannot be used: {error.strerror}")
+    return list(dict.fromkeys(problems))
 
 
 def _programs_problem(folder: Path) -> None:
@@ -254,6 +262,7 @@ def _programs_problem(folder: Path) -> None:
 def _folder_problem(folder: Path) -> None:
     user = choose_user(folder, folder.parent)
     _check_reachable(folder, user)
+    _check_owner(folder, user)
     existing = _nearest_existing(folder)
     if not os.access(existing, os.W_OK | os.X_OK):
         raise SetupError(f"The folder {existing} is not writable for user {user.name}")

@@ -23,7 +23,6 @@ FIRST_DELAY = 0.5
 LONGEST_DELAY = 15.0
 # How often a silent connection is asked whether it still lives.
 CHECK_INTERVAL = 30.0
-LONGEST_PAYLOAD = 7999  # bytes, PostgreSQL's own limit
 
 _SQL = load_queries("ebbtide.storage", "notify.sql")
 
@@ -31,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 async def notify(connection: Connection, channel: str, payload: str = "") -> None:
-    """Wake whoever listens on `channel`, once the transaction of `connection` commits."""
+    """Wake whoever listens on `channel`, once the transaction of `connection` commits; `payload` under 8,000 bytes."""
     await connection.execute(_SQL["notify"], channel, payload)
 
 
@@ -61,7 +60,8 @@ class Wake:
 class Listener:
     """Listens for a process: `async with Listener(database) as listener`, then `subscribe` at any time.
 
-    `listening` is set while messages come through. Needs no database to begin; it connects when there is one.
+    `listening` is set while messages come through, `stopped` once it is clear that they cannot. It needs no database
+    to begin; it connects when there is one.
     """
 
     def __init__(self, database: Database) -> None:
@@ -70,6 +70,7 @@ class Listener:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.listening = asyncio.Event()
+        self.stopped = asyncio.Event()
 
     async def __aenter__(self) -> Listener:
         self._task = asyncio.create_task(self._run(), name="listener")
@@ -100,6 +101,7 @@ class Listener:
                 log.warning("listen_failed", error=str(error.__cause__ or error), retry_in=delay)
             else:
                 log.warning("listen_unavailable", reason="a pooler in transaction mode answers; polling instead")
+                self.stopped.set()
                 return
             await asyncio.sleep(delay)
 

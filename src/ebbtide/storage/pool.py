@@ -34,9 +34,10 @@ APPLICATION = "ebbtide"
 
 _SQL = load_queries("ebbtide.storage", "pool.sql")
 _AWAY = "The database cannot be reached at the moment"
-# Classes 08, 53 and 57 of the SQLSTATE table, a server that became read-only, and plans that a migration outdated.
+# Classes 08, 40, 53 and 57 of the SQLSTATE table, a server that became read-only, and plans that a migration outdated.
 _LOST = (
     asyncpg.PostgresConnectionError,
+    asyncpg.TransactionRollbackError,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,
     asyncpg.ReadOnlySQLTransactionError,
@@ -88,7 +89,10 @@ class Database:
         Raises SetupError when the URL, the name or the password is wrong, Unavailable when nobody answers.
         """
         with translated(None):
-            pooled = await _behind_pooler(url)
+            try:
+                pooled = await _behind_pooler(url)
+            except _REFUSED as error:
+                raise SetupError(f"The database refuses the connection: {error}") from error
             pool = await asyncpg.create_pool(
                 url,
                 min_size=0,
@@ -193,13 +197,9 @@ def translated(connection: Connection | None) -> Iterator[None]:
     """
     try:
         yield
-    except _REFUSED as error:
-        if connection is not None:
-            raise
-        raise SetupError(f"The database refuses the connection: {error}") from error
     except (*_LOST, TimeoutError) as error:
         raise _unavailable() from error
-    except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+    except (*_REFUSED, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
         # On a living connection these are a mistake of the caller, or come from something else in the block.
         if connection is not None and _lives(connection):
             raise

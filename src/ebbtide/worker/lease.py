@@ -21,15 +21,16 @@ from ebbtide.storage.pool import Database
 
 log = structlog.get_logger(__name__)
 
-LEASE_SECONDS: Final = 120.0
-BEAT_SECONDS: Final = 15.0
 _RETRY_SECONDS: Final = 1.0
 
 
 class Lease:
-    """The registration of one worker process; it gets a new number each time its lease was lost."""
+    """The registration of one worker process; it gets a new number each time its lease was lost.
 
-    def __init__(self, database: Database, *, seconds: float = LEASE_SECONDS, beat: float = BEAT_SECONDS) -> None:
+    A lease lasts `seconds` and is prolonged every `beat` seconds.
+    """
+
+    def __init__(self, database: Database, *, seconds: float, beat: float) -> None:
         self._database = database
         self._seconds = seconds
         self._beat = beat

@@ -60,11 +60,9 @@ class WorkerContext:
 
 
 class Worker:
-    """One worker process's engine: `await Worker(context).run(stop)`."""
+    """One worker process's engine: `await Worker(context, lease).run(stop)`."""
 
-    def __init__(
-        self, context: WorkerContext, *, grace_seconds: float = GRACE_SECONDS, lease: Lease | None = None
-    ) -> None:
+    def __init__(self, context: WorkerContext, lease: Lease, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._context = context
         self._grace = grace_seconds
         self._rng = random.Random()
@@ -72,7 +70,7 @@ class Worker:
         self._lanes = Lanes(self._start)
         self._claimer = Claimer(context.database, self._lanes, self._pace)
         self._settler = Settler(context.database, context.clock, self._rng)
-        self._lease = lease or Lease(context.database)
+        self._lease = lease
         self._runner = Runner(Lines(context.database), context.catalog, context.dispatcher, context.settings)
         self._running: dict[asyncio.Task[None], Work] = {}
         self._hungry: set[str] = set()

@@ -256,6 +256,7 @@ async def test_root_names_the_folder_that_is_in_the_way(data_dir: Path) -> None:
         await start_and_count(closed / "deep" / "data")
     assert any(str(closed) in problem for problem in find_problems(closed / "deep" / "data"))
     assert closed.stat().st_mode & 0o777 == 0o700
+    assert not (closed / "deep").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has programs that PostgreSQL's user cannot reach")

@@ -51,3 +51,16 @@ async def test_a_lost_connection_is_made_again_and_wakes_everyone(database: Data
     async with database.transaction() as connection:
         await notify(connection, "work")
     assert await wake.wait(LONG), "and by messages after it"
+
+
+async def test_listening_through_a_pooler_wakes_nobody_and_ends(database: Database) -> None:
+    if not database.pooled:
+        pytest.skip("the tests do not run through a pooler")
+    async with await Database.connect(database.url) as pooled_only, Listener(pooled_only) as listener:
+        wake = listener.subscribe("work")
+        async with asyncio.timeout(LONG):
+            await listener.stopped.wait()
+        assert not listener.listening.is_set()
+        async with database.transaction() as connection:
+            await notify(connection, "work")
+        assert not await wake.wait(SHORT)

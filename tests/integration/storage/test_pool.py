@@ -3,9 +3,10 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import asyncpg
 import pytest
@@ -104,9 +105,18 @@ async def test_a_server_killed_and_restarted_is_found_again(data_dir: Path) -> N
         assert await recovered(database, "select sum(n) from kept") == 7
 
 
+async def test_a_pooler_is_told_from_a_server(database: Database, listen_url: str) -> None:
+    assert database.pooled == (urlsplit(database.url).query != urlsplit(listen_url).query)
+
+
 async def test_nobody_at_the_address_is_unavailable() -> None:
     with pytest.raises(Unavailable):
         await Database.connect("postgresql://ebbtide@127.0.0.1:1/postgres")
+
+
+async def test_a_database_that_does_not_exist_is_a_mistake_of_the_setup(listen_url: str) -> None:
+    with pytest.raises(SetupError, match="does not exist"):
+        await Database.connect(urlunsplit(urlsplit(listen_url)._replace(path="/no_such_database")))
 
 
 async def test_a_url_that_is_none_is_a_mistake_of_the_setup() -> None:
@@ -171,6 +181,12 @@ async def wire(database_url: str) -> AsyncIterator[Wire]:
         yield wire
 
 
+async def test_the_kernel_watches_over_a_network_connection(wire: Wire) -> None:
+    async with await Database.connect(wire.url) as database, database.connection() as connection:
+        link = getattr(connection, "_transport").get_extra_info("socket")  # noqa: B009  (not in asyncpg's stubs)
+        assert link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
 async def test_a_network_that_goes_dead_holds_nobody_for_ever(wire: Wire) -> None:
     database = await Database.connect(wire.url, max_size=1)
     assert await read(database, "select 1") == 1
@@ -179,3 +195,22 @@ async def test_a_network_that_goes_dead_holds_nobody_for_ever(wire: Wire) -> Non
         with pytest.raises(Unavailable):
             await read(database, "select 1", timeout=0.1)
     await database.close()
+
+
+async def test_the_loser_of_a_deadlock_may_try_again(database: Database) -> None:
+    await write(database, "create table pair (id int primary key, n int not null)")
+    await write(database, "insert into pair values (1, 0), (2, 0)")
+    first_holds, second_holds = asyncio.Event(), asyncio.Event()
+
+    async def take(first: int, second: int, mine: asyncio.Event, other: asyncio.Event) -> None:
+        async with database.transaction() as connection:
+            await connection.execute("update pair set n = n + 1 where id = $1", first)
+            mine.set()
+            await other.wait()
+            await connection.execute("update pair set n = n + 1 where id = $1", second)
+
+    ends = await asyncio.gather(
+        take(1, 2, first_holds, second_holds), take(2, 1, second_holds, first_holds), return_exceptions=True
+    )
+    assert sorted(type(end) for end in ends if end is not None) == [Unavailable]
+    assert await read(database, "select sum(n) from pair") == 2

@@ -80,6 +80,7 @@ def test_pace_is_that_of_the_last_minute() -> None:
     assert pace.seconds_left(100) is None
     pace.seen(200, 100)
     assert pace.seconds_left(100) == 0
+    assert pace.seconds_left(0) is None  # a file that is still being checked
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ def test_a_child_reads_the_same(tmp_path: Path) -> None:
         role="worker",
         upstreams=("http://a:1/v1", "http://b:2/v1"),
         self_hosted=True,
+        worker_lease_seconds=3.0,
+        worker_heartbeat_seconds=0.5,
         socket_fd=7,
         parent_fd=8,
     )
@@ -91,3 +93,10 @@ def test_a_password_is_not_repeated(environ: dict[str, str]) -> None:
     with pytest.raises(SetupError) as refused:
         load_config({**HOME, **environ}, {})
     assert "s3cret" not in refused.value.message
+
+
+def test_a_lease_lasts_for_three_heartbeats() -> None:
+    environ = {**HOME, "EBBTIDE_WORKER_LEASE_SECONDS": "30"}
+    assert load_config({**environ, "EBBTIDE_WORKER_HEARTBEAT_SECONDS": "10"}, {}).worker_heartbeat_seconds == 10
+    with pytest.raises(SetupError, match="EBBTIDE_WORKER_HEARTBEAT_SECONDS"):
+        load_config({**environ, "EBBTIDE_WORKER_HEARTBEAT_SECONDS": "10.5"}, {})
