@@ -38,12 +38,14 @@ from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
 from ebbtide.errors import EbbtideError, SetupError
 from ebbtide.logs import set_up_logging
-from ebbtide.settings.snapshot import SettingsSource, load_settings
+from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.migrate import migrate
+from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database
+from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
-from ebbtide.worker.loop import Worker, WorkerContext
+from ebbtide.worker.loop import Worker
 
 log = structlog.get_logger(__name__)
 
@@ -104,15 +106,18 @@ async def _run(config: Config, environ: Mapping[str, str]) -> int:
 async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> AsyncIterator[Running]:
     """A whole gateway process in this event loop: up when entered, gone when left. Raises SetupError, Unavailable."""
     clock = SystemClock()
-    settings = SettingsSource(load_settings(environ))
+    settings = SettingsSource.from_environ(environ)
     async with AsyncExitStack() as stack:
         database = await _open_database(config, stack)
+        await settings.refresh(database)
+        listener = await stack.enter_async_context(Listener(database))
         sender = await stack.enter_async_context(Sender())
         catalog = _catalog_source(config, environ, sender)
         await catalog.start()
         duties = Duties()
         stack.push_async_callback(duties.stop)
         duties.start("catalog", catalog.watch())
+        duties.start("settings", settings.watch(database, listener), settings.check)
         parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock)
         yield await _open_doors(parts, duties, stop, stack)
 

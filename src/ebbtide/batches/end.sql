@@ -26,7 +26,7 @@ returning no;
 -- name: closing_batches
 -- Open batches that start nothing more and still have items waiting or none left at all.
 select j.no from batch_jobs j
-where j.phase = 'open' and j.closing is not null and j.deleted_at is null
+where j.phase = 'open' and (j.closing is not null or j.results_full) and j.deleted_at is null
   and j.api_surface = any($1) and j.target = any($2) and j.schema_version <= $3
   and (exists (select from batch_queues q where q.batch_no = j.no and q.queued > 0)
        or j.completed + j.failed + j.cancelled + j.expired = j.total)
@@ -34,7 +34,8 @@ order by j.no limit 100;
 
 -- name: lock_closing
 -- One batch that is being closed.
-select closing from batch_jobs where no = $1 and phase = 'open' and closing is not null for no key update;
+select coalesce(closing, 'full') from batch_jobs
+where no = $1 and phase = 'open' and (closing is not null or results_full) for no key update;
 
 -- name: cancel
 -- Waiting items of a cancelled batch, a bounded number at a time.
@@ -51,11 +52,11 @@ where batch_no = $1 and state = 'queued' and id in (
 returning model, state;
 
 -- name: give_up
--- Waiting items of a batch that failed: one that was tried before ends with its last error.
+-- Waiting items of a batch that failed or is full: one that was tried before ends with its last error.
 update batch_items
 set state = 'failed',
-    error_code = case when attempts > 0 and error_code is not null then error_code else 'batch_failed' end,
-    error_message = case when attempts > 0 and error_code is not null then error_message else $3 end,
+    error_code = case when attempts > 0 and error_code is not null then error_code else $3 end,
+    error_message = case when attempts > 0 and error_code is not null then error_message else $4 end,
     error_status = case when attempts > 0 and error_code is not null then error_status end
 where batch_no = $1 and state = 'queued' and id in (
     select id from batch_items where batch_no = $1 and state = 'queued' limit $2)

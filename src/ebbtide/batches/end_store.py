@@ -16,6 +16,7 @@ _Q = load_queries("ebbtide.batches", "end.sql")
 _KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 BATCH_FAILED: Final = "batch_failed"
 _NOT_RUN: Final = "Not run: the batch failed"
+_FULL: Final = "Not run: the batch's answers have reached their storage limit"
 _LOST: Final = "The worker that ran this request stopped before its outcome was recorded"
 
 
@@ -63,7 +64,7 @@ async def closing_batches(conn: Connection) -> list[int]:
 
 
 async def lock_closing(conn: Connection, batch_no: int) -> str | None:
-    """Why the batch is being closed; None when it is not."""
+    """Why nothing of the batch starts: its `closing`, or `full`; None when it goes on."""
     closing: str | None = await conn.fetchval(_Q["lock_closing"], batch_no)
     return closing
 
@@ -75,8 +76,10 @@ async def end_waiting(conn: Connection, closing: str, batch_no: int, limit: int)
             rows = await conn.fetch(_Q["cancel"], batch_no, limit)
         case "expired":
             rows = await conn.fetch(_Q["expire"], batch_no, limit)
+        case "full":
+            rows = await conn.fetch(_Q["give_up"], batch_no, limit, "result_too_large", _FULL)
         case _:
-            rows = await conn.fetch(_Q["give_up"], batch_no, limit, _NOT_RUN)
+            rows = await conn.fetch(_Q["give_up"], batch_no, limit, BATCH_FAILED, _NOT_RUN)
     return Counter((row["model"], row["state"]) for row in rows)
 
 

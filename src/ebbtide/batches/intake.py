@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ebbtide import ids
+from ebbtide.accounts.quotas import check_money_left
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import intake_store as store
@@ -119,11 +120,11 @@ def _check_requests(
         if len(line) > longest:
             raise InvalidRequest(f"requests[{index}]: larger than {longest // 1024} KiB", param=f"requests[{index}]")
         try:
-            custom_id, model = checker.check(line)
+            checked = checker.check(line)
         except InvalidRequest as error:
             raise _at_index(error, index) from None
         chunk, offset = packer.write_line(line)
-        items.append(Item(custom_id, model, chunk, offset, len(line)))
+        items.append(Item(checked.custom_id, checked.model, chunk, offset, len(line), checked.max_tokens))
     return _Checked(checker.target, items, packer, packer.finish())
 
 
@@ -172,6 +173,7 @@ async def _admit(conn: Connection, settings: Settings, new: store.NewBatch) -> N
     """Under the account's row: is the creator still valid, and is there room for one more batch of this size?"""
     if not await store.lock_creator(conn, new.account_id, new.key_id, new.created_at):
         raise Unauthenticated("The API key is no longer valid")
+    await check_money_left(conn, new.key_id, new.created_at)
     check_room_for(new.total, await store.count_unfinished(conn, new.account_id), settings)
     await store.ensure_user_state(conn, new.account_id, new.created_at)
 

@@ -12,7 +12,7 @@ from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "intake.sql")
-_ITEM_COLUMNS = ["batch_no", "model", "ready_at", "custom_id", "chunk", "line_offset", "line_length"]
+_ITEM_COLUMNS = ["batch_no", "model", "ready_at", "custom_id", "chunk", "line_offset", "line_length", "max_tokens"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ async def add_items(conn: Connection, batch_no: int, items: Sequence[Item], now:
 
 
 def _records(batch_no: int, items: Sequence[Item], now: datetime) -> Iterable[tuple[object, ...]]:
-    return ((batch_no, i.model, now, i.custom_id, i.chunk, i.line_offset, i.line_length) for i in items)
+    return ((batch_no, i.model, now, i.custom_id, i.chunk, i.line_offset, i.line_length, i.max_tokens) for i in items)
 
 
 async def ensure_user_state(conn: Connection, account_id: str, now: datetime) -> None:

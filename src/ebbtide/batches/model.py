@@ -111,6 +111,7 @@ class Item:
     chunk: int
     line_offset: int
     line_length: int
+    max_tokens: int | None
 
 
 class LineProblem(msgspec.Struct, frozen=True):

@@ -73,12 +73,12 @@ class LineReader:
             self._add(LineProblem("line_too_long", f"longer than {self._max_line // 1024} KiB", line=self._line))
             return
         try:
-            custom_id, model = self._checker.check(line)
+            checked = self._checker.check(line)
         except InvalidRequest as error:
             self._add(LineProblem(error.code or "invalid_request", error.message, error.param, self._line))
             return
         if not self.problem_count:
-            self.items.append(Item(custom_id, model, chunk, offset, len(line)))
+            self.items.append(Item(checked.custom_id, checked.model, chunk, offset, len(line), checked.max_tokens))
 
     def _add(self, problem: LineProblem) -> None:
         self.problem_count += 1

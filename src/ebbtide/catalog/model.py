@@ -76,6 +76,11 @@ class Model:
     batch_price_factor: Decimal = Decimal(1)
 
     @property
+    def has_live_batch_route(self) -> bool:
+        """Whether any of them is in use at the moment."""
+        return any(route.batch_allowed and route.weight > 0 for route in self.routes)
+
+    @property
     def has_batch_route(self) -> bool:
         """Whether any route may carry batch work, whatever its weight at the moment."""
         return any(route.batch_allowed for route in self.routes)

@@ -117,6 +117,7 @@ Outcome = Answered | Failed
 _LOST = frozenset({"reset", "timeout", "malformed", "too_large", "internal"})
 _PASSING_KINDS = frozenset({"refused", "connect_timeout", "reset", "model_queued"})
 _NAMED_CODES = frozenset({"timeout", "model_not_found", "batch_route_unavailable", "result_too_large"})
+_ILL_KINDS = frozenset({"refused", "connect_timeout", "reset", "redirect", "malformed"})
 _PASSING_STATUSES = frozenset({408, 425, 429})
 
 
@@ -137,6 +138,13 @@ def may_pass(failed: Failed) -> bool:
     if failed.status in _PASSING_STATUSES:
         return True
     return failed.status >= 500 and failed.status != 504
+
+
+def speaks_ill(failed: Failed) -> bool:
+    """Whether the failure says something about the model's health: a runaway request or a refusal does not."""
+    if failed.kind in _ILL_KINDS:
+        return True
+    return failed.kind == "status" and failed.status >= 500
 
 
 def may_go_elsewhere(failed: Failed) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.claim_store import ClaimableBatch, ClaimedItem
@@ -15,12 +16,13 @@ from ebbtide.batches.claim_store import ClaimableBatch, ClaimedItem
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A claimed item, the batch it belongs to, and the role its owner had when it was claimed."""
+    """A claimed item and its batch; the role its owner had when it was claimed, and what it may cost in USD."""
 
     item: ClaimedItem
     batch: ClaimableBatch
     model: str
     role: Role
+    may_cost: Decimal = Decimal(0)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -20,20 +20,17 @@ from ebbtide.batches import claim_store, closing
 from ebbtide.batches.intake import Intake
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.validation import validate_next
-from ebbtide.catalog.source import CatalogSource
-from ebbtide.clock import Clock
 from ebbtide.delivery.seal import seal_next
-from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.errors import Unavailable
 from ebbtide.files import retention
-from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.notify import Listener
-from ebbtide.storage.pool import Database
 from ebbtide.worker.claim import Claimer, LeaseLost, Round
+from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.duties import Duty, repeat
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.lines import Lines
+from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.room import prefetch
 from ebbtide.worker.run import Runner, interrupted
@@ -48,17 +45,6 @@ _CLAIMS_AT_ONCE: Final = 4
 _PAUSE_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerContext:
-    """What a worker is built from."""
-
-    database: Database
-    catalog: CatalogSource
-    settings: SettingsSource
-    dispatcher: Dispatcher
-    clock: Clock
-
-
 class Worker:
     """One worker process's engine: `await Worker(context, lease).run(stop)`."""
 
@@ -68,8 +54,9 @@ class Worker:
         self._rng = random.Random()
         self._pace = Pace()
         self._lanes = Lanes(self._start)
-        self._claimer = Claimer(context.database, self._lanes, self._pace)
-        self._settler = Settler(context.database, context.clock, self._rng)
+        self._holdings = Holdings()
+        self._claimer = Claimer(context, self._lanes, self._pace, self._holdings)
+        self._settler = Settler(context, self._pace, self._holdings, self._rng)
         self._lease = lease
         self._runner = Runner(Lines(context.database), context.catalog, context.dispatcher, context.settings)
         self._running: dict[asyncio.Task[None], Work] = {}
@@ -204,6 +191,7 @@ class Worker:
             outcome = await self._runner.run(work)
         except asyncio.CancelledError:
             outcome = interrupted()
+            done = replace(done, was_cut_off=True)
         self._running.pop(_this_task())
         if worker_no != self._lease.worker_no:
             return  # the lease was lost: the item is somebody else's
@@ -244,6 +232,7 @@ class Worker:
         self._lease.worker_no = 0
         self._settler.forget()
         self._lanes.clear()
+        self._holdings.clear()
         for task in lost:
             task.cancel()
         await asyncio.gather(*lost, return_exceptions=True)

@@ -1,0 +1,49 @@
+"""Telling the other processes how many interactive requests this one has in flight, so that batch work can give way.
+
+A count is told as soon as it changes, half a second apart at most, and while it is not zero again and again: what has
+not been told for five seconds counts for nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.storage.pool import Database
+from ebbtide.storage.queries import load_queries
+
+_Q = load_queries("ebbtide.dispatch", "load.sql")
+EVERY: Final = 0.5
+_AGAIN: Final = 2.0
+
+
+class LoadReporter:
+    """Reports one process's counts under its name."""
+
+    def __init__(self, database: Database, dispatcher: Dispatcher, process: str) -> None:
+        self._database = database
+        self._dispatcher = dispatcher
+        self._process = process
+        self._told: dict[str, tuple[int, float]] = {}
+
+    async def report(self) -> int:
+        """Tell what changed, and again what is not zero; returns how many models. Raises Unavailable."""
+        now = time.monotonic()
+        counts = {m: n for (m, source), n in list(self._dispatcher.in_flight.items()) if source == "interactive"}
+        due = {model: count for model, count in counts.items() if self._is_due(model, count, now)}
+        if due:
+            async with self._database.connection() as conn:
+                await conn.execute(_Q["report_load"], self._process, list(due), list(due.values()))
+            self._told.update({model: (count, now) for model, count in due.items()})
+        return len(due)
+
+    async def end(self) -> None:
+        """Take everything back, and what long gone processes have left. Raises Unavailable."""
+        async with self._database.connection() as conn:
+            await conn.execute(_Q["forget_load"], self._process)
+            await conn.execute(_Q["prune_load"])
+
+    def _is_due(self, model: str, count: int, now: float) -> bool:
+        told, at = self._told.get(model, (0, float("-inf")))
+        return count != told or (count > 0 and now - at >= _AGAIN)
