@@ -6,7 +6,7 @@ Each step is one transaction and can be repeated after a crash; each returns how
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
@@ -15,6 +15,7 @@ from ebbtide.batches import settle_store
 from ebbtide.batches.cancel import hide_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.settle_store import AttemptRow, BatchDelta, QueueDelta
+from ebbtide.files.retention import HIDDEN_FOR
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection, Database
 
@@ -121,10 +122,10 @@ async def retire_batches(database: Database, now: datetime, limit: int = 100) ->
     return len(retired)
 
 
-async def purge_batches(database: Database, now: datetime, readers_for: timedelta) -> int:
-    """Remove some rows of batches deleted longer ago than any download may take."""
+async def purge_batches(database: Database, now: datetime) -> int:
+    """Remove some rows of batches deleted a while ago and read by nobody."""
     async with database.connection() as conn:
-        batch_nos = await store.removable_batches(conn, now - readers_for, 10)
+        batch_nos = await store.removable_batches(conn, now - HIDDEN_FOR, 10)
     removed = 0
     for batch_no in batch_nos:
         async with database.transaction() as conn:

@@ -132,8 +132,11 @@ where phase = 'sealed' and deleted_at is null and results_expires_at <= $1
 order by results_expires_at limit $2 for update skip locked;
 
 -- name: removable_batches
--- Batches hidden for long enough that nobody can still be reading them.
-select no from batch_jobs where deleted_at <= $1 order by deleted_at limit $2;
+-- Hidden batches that nobody reads.
+select no from batch_jobs j
+where deleted_at <= $1
+  and not exists (select from batch_read_leases l where l.batch_no = j.no and l.expires_at > now())
+order by deleted_at limit $2;
 
 -- name: purge_items
 -- Remove some items of a deleted batch.

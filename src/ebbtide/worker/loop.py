@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import structlog
@@ -20,7 +20,9 @@ from ebbtide.batches import claim_store, closing
 from ebbtide.batches.intake import Intake
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.validation import validate_next
+from ebbtide.delivery.deliver import Deliverer, Delivery
 from ebbtide.delivery.seal import seal_next
+from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL, prune_webhooks
 from ebbtide.errors import Unavailable
 from ebbtide.files import retention
 from ebbtide.storage.notify import Listener
@@ -59,6 +61,8 @@ class Worker:
         self._settler = Settler(context, self._pace, self._holdings, self._rng)
         self._lease = lease
         self._runner = Runner(Lines(context.database), context.catalog, context.dispatcher, context.settings)
+        delivery = Delivery(context.database, context.settings, context.clock, context.poster)
+        self._deliverer = Deliverer(delivery, lambda: lease.worker_no)
         self._running: dict[asyncio.Task[None], Work] = {}
         self._hungry: set[str] = set()
         self._wake = asyncio.Event()
@@ -98,6 +102,8 @@ class Worker:
     def _make_duties(self, listener: Listener) -> list[Duty]:
         database = self._context.database
         bells = [listener.subscribe(DUTY_CHANNEL) for _ in range(4)]
+        webhooks = listener.subscribe(WEBHOOK_CHANNEL)
+        self._deliverer.wake = webhooks.ring
         return [
             Duty("claim", self._claim_round, POLL_SECONDS, _Bell(self._wake)),
             Duty("validate", self._validate, 2.0, bells[0], patience=600),
@@ -108,6 +114,7 @@ class Worker:
             Duty("take over", lambda now: closing.take_over(database, now), 5.0),
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
             Duty("purge", self._purge, 60.0),
+            Duty("deliver", self._deliverer.run_once, 1.0, webhooks),
         ]
 
     async def _keep_lease(self) -> None:
@@ -125,10 +132,10 @@ class Worker:
 
     async def _purge(self, now: datetime) -> int:
         database = self._context.database
-        readers_for = timedelta(seconds=self._context.settings.current.stream_request_timeout_seconds)
-        removed = await closing.purge_batches(database, now, readers_for)
+        removed = await closing.purge_batches(database, now)
         removed += await retention.expire_files(database, now)
-        removed += await retention.purge_files(database, now, readers_for)
+        removed += await retention.purge_files(database, now)
+        removed += await prune_webhooks(database, now)
         return removed
 
     # Claiming -------------------------------------------------------------------------------------------------------
@@ -246,6 +253,7 @@ class Worker:
         self._hand_back(self._lanes.take_waiting(lambda _: True))
         if self._running:
             await asyncio.wait(self._running, timeout=grace)
+        await self._deliverer.close(grace)
         await _cancel(list(self._running))
         await _cancel([loops[0]])
         try:

@@ -56,6 +56,7 @@ begin
         if found then
             perform pg_notify('ebbtide_webhooks', '');
         end if;
+        update batch_idempotency set forget_at = new.sealed_at + interval '1 day' where batch_id = new.id;
     end if;
     return new;
 end
@@ -89,6 +90,29 @@ create table batch_model_state (
     waiting_since timestamptz,
     alerted_at    timestamptz
 ) with (fillfactor = 50);
+
+-- Why nothing of an open batch runs although requests of it wait; null while some run, or while nothing is in the way.
+create function batch_blocked_reason(batch bigint, account text, key text, moment timestamptz, min_role text)
+returns text stable parallel safe language sql as $$
+    select case when w.running = 0 and w.queued > 0 then coalesce(
+        (select s.blocked_reason from batch_user_state s where s.account_id = account and s.blocked_until > moment),
+        (select s.blocked_reason from batch_key_state s
+         where s.key_id = key and s.blocked_reason = 'key_budget' and s.blocked_until > moment),
+        (select 'role' from accounts a
+         where a.id = account and array_position(array['free', 'pro', 'internal', 'admin'], a.role)
+                                  < array_position(array['free', 'pro', 'internal', 'admin'], min_role)),
+        w.rest_reason,
+        w.room_reason,
+        (select 'account_cap' from batch_user_state s where s.account_id = account and s.at_cap))
+    end
+    from (
+        select sum(q.running) as running, sum(q.queued) as queued,
+               min(m.rest_reason) filter (where q.queued > 0 and m.rest_until > moment) as rest_reason,
+               min(m.room_reason) filter (where q.queued > 0) as room_reason
+        from batch_queues q left join batch_model_state m on m.model = q.model
+        where q.batch_no = batch
+    ) w
+$$;
 
 create table batch_model_limits (
     model           text primary key,
@@ -172,6 +196,8 @@ create table batch_webhook_events (
 -- An account's events, newest first (delivery.list_events), and its next one (delivery.claim_event).
 create index batch_webhook_events_account on batch_webhook_events (account_id, no);
 create index batch_webhook_events_pending on batch_webhook_events (account_id, next_at, no) where state = 'pending';
+-- What is old (delivery.prune_events).
+create index batch_webhook_events_old on batch_webhook_events (created_at);
 
 -- Request log ---------------------------------------------------------------------------------------------------------
 
@@ -202,3 +228,20 @@ create table api_logs_default partition of api_logs default;
 -- Newest first, by batch or by account (records.list_requests).
 create index api_logs_batch on api_logs (batch_job_id, at) where batch_job_id is not null;
 create index api_logs_account on api_logs (account_id, at);
+
+-- Every attempt of the worker is a request in the log, written by the statement that records the attempt.
+create function batch_attempts_logged() returns trigger language plpgsql as $$
+begin
+    insert into api_logs
+        (at, request_id, account_id, key_id, source, target, model, route, status_code, error_code, input_tokens,
+         cached_tokens, output_tokens, reasoning_tokens, cost_usd, total_ms, batch_job_id, metadata)
+    select a.finished_at, a.request_id, j.account_id, j.key_id, 'batch', j.target, a.model, a.route, a.status_code,
+           a.error_code, a.input_tokens, a.cached_tokens, a.output_tokens, a.reasoning_tokens, a.cost_usd,
+           (extract(epoch from a.finished_at - a.started_at) * 1000)::integer, j.id,
+           jsonb_build_object('item', a.item_id, 'attempt', a.attempt, 'outcome', a.outcome)
+    from fresh a join batch_jobs j on j.no = a.batch_no;
+    return null;
+end
+$$;
+create trigger batch_attempts_logged after insert on batch_attempts
+referencing new table as fresh for each statement execute function batch_attempts_logged();
