@@ -52,6 +52,11 @@ class Principal:
     role: Role
     account_name: str
 
+    @property
+    def actor(self) -> str:
+        """How the audit log names it."""
+        return f"{self.account_id}/{self.key_id}"
+
     def may_see(self, account_id: str) -> bool:
         """Whether what belongs to `account_id` may be shown: one's own, and anything to an administrator."""
         return account_id == self.account_id or self.role is Role.ADMIN

@@ -11,12 +11,18 @@ import msgspec
 
 from ebbtide import __version__
 from ebbtide.api.parameters import Parameter
-from ebbtide.api.routing import Closed, Described, Endpoint
+from ebbtide.api.routing import Admin, Closed, Described, Endpoint, Open
 from ebbtide.dialects.openai.errors import ErrorBody
 
 Json = dict[str, Any]
 _REF = "#/components/schemas/{name}"
 _PATH_PARAMETER = re.compile(r"{(\w+)(?::path)?}")
+# What an endpoint of each kind may answer before its handler is reached, or instead of it.
+_KEY_ERRORS: Mapping[type[Endpoint], tuple[int, ...]] = {
+    Open: (),
+    Closed: (401, 500, 503),
+    Admin: (401, 403, 500, 503),
+}
 _SCHEMES: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: ebb-…"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -77,7 +83,7 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
             *(_path_parameter(name) for name in _PATH_PARAMETER.findall(endpoint.path)),
             *(_query_parameter(parameter) for parameter in told.parameters),
         ],
-        "responses": _responses(told, (401, *told.errors, 500, 503) if closed else told.errors, schemas),
+        "responses": _responses(told, (*_KEY_ERRORS[type(endpoint)], *told.errors), schemas),
     }
     if told.request is not None:
         operation["requestBody"] = {"required": True, "content": _request(told.request, schemas)}

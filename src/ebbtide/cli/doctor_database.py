@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
 from ebbtide.cli.database import reach_database
 from ebbtide.cli.findings import Finding, bad, ok, warn
 from ebbtide.config import Config
 from ebbtide.errors import EbbtideError
+from ebbtide.settings.snapshot import Settings, with_stored
+from ebbtide.settings.store import list_stored
 from ebbtide.storage.embedded import find_problems
 from ebbtide.storage.migrate import OLDEST_SERVER, SCHEMA_VERSION
 from ebbtide.storage.pool import Database
@@ -46,7 +48,8 @@ async def _examine(database: Database, config: Config) -> list[Finding]:
     async with database.connection() as conn:
         version = await conn.fetchval(Q["server_version"])
         applied = await conn.fetchval(Q["newest_migration"]) if await conn.fetchval(Q["has_history"]) else 0
-    findings = [_server(version), _schema(applied)]
+        stored = await list_stored(conn) if applied == SCHEMA_VERSION else {}
+    findings = [_server(version), _schema(applied), *_settings({name: row.value for name, row in stored.items()})]
     if database.pooled and config.database_listen_url is None:
         findings.append(
             warn(
@@ -75,3 +78,9 @@ def _schema(applied: int) -> Finding:
         message = f"version {applied}, and this release has {SCHEMA_VERSION}"
         return warn("schema", message, "The next start migrates it, or `ebbtide migrate` beforehand.")
     return ok("schema", f"version {applied}, the newest")
+
+
+def _settings(stored: Mapping[str, str]) -> Iterator[Finding]:
+    """What is stored and has no effect."""
+    for name, reason in with_stored(Settings(), stored)[1].items():
+        yield warn("stored settings", f"{reason} It has no effect.", f"`ebbtide settings reset {name}` removes it.")

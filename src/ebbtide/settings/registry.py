@@ -6,7 +6,7 @@ A name here is the environment variable's own name, without a prefix. Boot setti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 ROLES: Final = ("free", "pro", "internal", "admin")
 _DAY = 24 * 60 * 60
@@ -36,6 +36,13 @@ class Setting:
     @property
     def kind(self) -> type[bool | int | str]:
         return type(self.default)
+
+    @property
+    def wire_type(self) -> Literal["boolean", "integer", "string"]:
+        """Its type in JSON's words."""
+        if self.kind is bool:
+            return "boolean"
+        return "integer" if self.kind is int else "string"
 
     @property
     def bounds(self) -> str:
@@ -194,7 +201,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _switch(
         "BATCH_WEBHOOK_ALLOW_PRIVATE_TARGETS",
         False,
-        "Lets webhooks reach private and loopback addresses. For isolated test deployments only.",
+        "Lets webhooks reach private and loopback addresses, also by http://. For isolated test deployments only.",
     ),
     _secret_url(
         "ALERT_WEBHOOK_URL",
@@ -210,3 +217,4 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     _number("REQUEST_TIMEOUT_SECONDS", 120, (1, _DAY), "seconds", "How long any other request may take."),
 )
+BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

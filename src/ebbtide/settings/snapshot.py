@@ -1,17 +1,30 @@
 """The run-time settings as one frozen value: built whole and checked whole, then swapped in, never changed in place.
 
-A test holds `Settings` and the table of ebbtide.settings.registry equal.
+What is stored counts first, then the environment, then the default. A stored value that cannot be used is ignored and
+told once, for it may come from another release; one in the environment stops the start.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from ebbtide.errors import SetupError
-from ebbtide.settings.registry import SETTINGS, Setting
+import asyncpg
+import structlog
+
+from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting
+from ebbtide.settings.store import SETTINGS_CHANNEL, list_stored
+from ebbtide.storage.notify import Listener
+from ebbtide.storage.pool import Database
+
+POLL_SECONDS: Final = 5.0
+_READ_SECONDS: Final = 4.0  # with the poll, a change is seen within ten seconds even after an answer that got lost
+
+log = structlog.get_logger(__name__)
 
 RoleName: TypeAlias = Literal["free", "pro", "internal", "admin"]
 
@@ -22,7 +35,10 @@ _LONGEST_URL = 2_048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every run-time setting; an attribute is its setting's name in lower case, in the unit of the table."""
+    """Every run-time setting; an attribute is its setting's name in lower case, in the unit of the table.
+
+    A test holds it and the table of ebbtide.settings.registry equal.
+    """
 
     batch_enabled: bool = True
     batch_min_role: RoleName = "internal"
@@ -64,10 +80,24 @@ class Settings:
 
 
 class SettingsSource:
-    """Where a room reads the settings in force: `current` is a whole snapshot, to be read once per piece of work."""
+    """Where a room reads the settings in force: `current` is a whole snapshot, to be read once per piece of work.
 
-    def __init__(self, settings: Settings) -> None:
-        self._current = settings
+    `base` is what holds where nothing is stored; `in_environment` names what of it the environment gave.
+    """
+
+    def __init__(self, base: Settings, in_environment: frozenset[str] = frozenset()) -> None:
+        self.base = base
+        self.in_environment = in_environment
+        self._current = base
+        self._refreshing = asyncio.Lock()
+        self._warned: set[tuple[str, str]] = set()
+        self._away_since: float | None = None
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> SettingsSource:
+        """The settings of this environment, until `refresh` puts what is stored on top. Raises SetupError."""
+        given = frozenset(setting.name for setting in SETTINGS if environ.get(setting.name, "").strip())
+        return cls(load_settings(environ), given)
 
     @property
     def current(self) -> Settings:
@@ -76,6 +106,66 @@ class SettingsSource:
     def swap(self, settings: Settings) -> None:
         """Put another snapshot in force, whole."""
         self._current = settings
+
+    async def refresh(self, database: Database) -> None:
+        """Put in force what is stored now. Raises Unavailable, and the snapshot stays."""
+        async with self._refreshing:  # so that an older answer never replaces a newer one
+            async with database.connection() as conn:
+                stored = {name: row.value for name, row in (await list_stored(conn)).items()}
+            settings, ignored = with_stored(self.base, stored)
+            self._warn({name: stored[name] for name in ignored}, ignored)
+            self.swap(settings)
+
+    async def watch(self, database: Database, listener: Listener) -> None:
+        """Refresh whenever a change is told, and every few seconds in case it is not. Runs until cancelled."""
+        bell = listener.subscribe(SETTINGS_CHANNEL)
+        while True:
+            await bell.wait(POLL_SECONDS)
+            try:
+                async with asyncio.timeout(_READ_SECONDS):
+                    await self.refresh(database)
+            except (EbbtideError, asyncpg.PostgresError, TimeoutError) as error:
+                self._tell_away(str(error) or "no answer from the database")
+            else:
+                self._away_since = None
+
+    async def check(self) -> str | None:
+        """What is wrong with the watch, or None: for readiness."""
+        if self._away_since is None:
+            return None
+        seconds = asyncio.get_running_loop().time() - self._away_since
+        return f"what is stored could not be read for {seconds:.0f} seconds"
+
+    def _tell_away(self, reason: str) -> None:
+        if self._away_since is None:
+            self._away_since = asyncio.get_running_loop().time()
+            log.warning("settings_not_read", reason=reason)
+
+    def _warn(self, stored: Mapping[str, str], ignored: Mapping[str, str]) -> None:
+        """Tell of each stored value that is ignored, once."""
+        for name, value in stored.items():
+            if (name, value) not in self._warned:
+                self._warned.add((name, value))
+                log.warning("stored_setting_ignored", setting=name, reason=ignored[name])
+
+
+def with_stored(base: Settings, stored: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
+    """`base` with the stored values (text by name) on top.
+
+    The second part tells, by name, why a value is left out: unknown to this build, or not accepted by it.
+    """
+    values: dict[str, Any] = {}
+    ignored: dict[str, str] = {}
+    for name, text in stored.items():
+        setting = BY_NAME.get(name)
+        if setting is None:
+            ignored[name] = f"{name} is not a setting of this build."
+            continue
+        try:
+            values[setting.attribute] = parse_setting(setting, text)
+        except SetupError as error:
+            ignored[name] = error.message
+    return replace(base, **values), ignored
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:

@@ -200,6 +200,17 @@ async def test_doctor_knows_a_newer_schema(database: Database, port: str, capsys
     assert "bad  schema: version 9999 was made by a newer release" in capsys.readouterr().out
 
 
+async def test_doctor_finds_stored_settings_without_effect(database: Database, port: str, capsys: Capture) -> None:
+    async with database.transaction() as conn:
+        await conn.execute(
+            "insert into settings values ('BATCH_LATER', 'x', now(), 'a'), ('BATCH_ENABLED', 'x', now(), 'a')"
+        )
+    assert await ebbtide("doctor", "--port", port) == exits.OK
+    said = capsys.readouterr().out
+    assert "warn stored settings: BATCH_LATER is not a setting of this build. It has no effect." in said
+    assert "warn stored settings: BATCH_ENABLED='x' is not accepted" in said
+
+
 async def test_doctor_and_commands_on_the_embedded_server(
     data_dir: Path, port: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
