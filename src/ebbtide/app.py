@@ -33,6 +33,7 @@ from ebbtide.catalog.source import CatalogSource, FileSource, FixedSource
 from ebbtide.catalog.upstreams import Upstream, UpstreamSource
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Config
+from ebbtide.delivery.post import Poster
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
@@ -177,8 +178,11 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
 
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
-    context = WorkerContext(parts.database, parts.catalog, parts.settings, parts.dispatcher, parts.clock)
     config = parts.config
+    poster = Poster(config.webhook_ca_file)
+    context = WorkerContext(
+        parts.database, parts.catalog, parts.settings, parts.dispatcher, parts.clock, poster=poster
+    )
     lease = Lease(parts.database, seconds=config.worker_lease_seconds, beat=config.worker_heartbeat_seconds)
     worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
     return duties.start("worker", worker.run(stop.asked), worker.check)

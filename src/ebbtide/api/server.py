@@ -21,7 +21,7 @@ from ebbtide.api import ops
 from ebbtide.api.admin import audit, config
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.openai import batches, files, inference
+from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.routing import Endpoint, build_router
 from ebbtide.errors import EbbtideError, SetupError, Unavailable
 
@@ -31,6 +31,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *inference.ROUTES,
     *files.ROUTES,
     *batches.ROUTES,
+    *webhook.ROUTES,
     *config.ROUTES,
     *audit.ROUTES,
     *ops.ROUTES,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ebbtide.catalog.source import CatalogSource
 from ebbtide.clock import Clock
+from ebbtide.delivery.post import Poster
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
@@ -21,3 +22,4 @@ class WorkerContext:
     dispatcher: Dispatcher
     clock: Clock
     process: str = ""
+    poster: Poster = field(default_factory=Poster)

@@ -11,6 +11,7 @@ import msgspec
 from ebbtide.batches.model import Job, timestamps
 from ebbtide.batches.results import Result
 from ebbtide.catalog.model import Model
+from ebbtide.delivery.store import Event, Webhook
 from ebbtide.dialects.openai.batch import (
     BatchErrorItem,
     BatchErrors,
@@ -28,12 +29,13 @@ from ebbtide.dialects.openai.batch import (
     ResultResponse,
     batch_usage,
 )
+from ebbtide.dialects.openai.webhook import WebhookEvent, WebhookObject
 from ebbtide.dialects.values import Usage
 from ebbtide.files.model import Page, StoredFile
 from ebbtide.ids import result_id
 
 Source = TypeVar("Source")
-Wire = TypeVar("Wire", BatchObject, FileObject, ResultItem)
+Wire = TypeVar("Wire", BatchObject, FileObject, ResultItem, WebhookEvent)
 
 _decode_metadata = msgspec.json.Decoder(dict[str, str]).decode
 _decode_errors = msgspec.json.Decoder(list[BatchErrorItem]).decode
@@ -104,6 +106,37 @@ def result_item(result: Result) -> ResultItem:
     )
 
 
+def webhook_object(webhook: Webhook, secret: str | None = None) -> WebhookObject:
+    """The webhook as its owner sees it; `secret` is given when it is new."""
+    return WebhookObject(
+        url=webhook.url,
+        enabled=webhook.enabled,
+        created_at=_seconds(webhook.created_at),
+        updated_at=_seconds(webhook.updated_at),
+        paused_until=_seconds_or_none(webhook.rest_until),
+        secret=msgspec.UNSET if secret is None else secret,
+    )
+
+
+def webhook_event(event: Event) -> WebhookEvent:
+    return WebhookEvent(
+        id=event.id,
+        type=event.type,
+        created_at=_seconds(event.created_at),
+        batch_id=event.batch_id,
+        state=event.state,
+        attempts=event.attempts,
+        next_attempt_at=_seconds_or_none(event.next_at),
+        delivered_at=_seconds_or_none(event.delivered_at),
+        last_status=event.last_status,
+        last_error=event.last_error,
+    )
+
+
+def webhook_event_list(page: Page[Event]) -> ListPage[WebhookEvent]:
+    return _list_page(page, webhook_event)
+
+
 def batch_list(page: Page[Job]) -> ListPage[BatchObject]:
     return _list_page(page, batch_object)
 
@@ -153,3 +186,7 @@ def _result_error(result: Result) -> ResultError | None:
 
 def _seconds(time: datetime) -> int:
     return int(time.timestamp())
+
+
+def _seconds_or_none(time: datetime | None) -> int | None:
+    return None if time is None else _seconds(time)
