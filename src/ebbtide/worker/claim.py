@@ -89,6 +89,7 @@ class Claimer:
             limits, works = await self._claim(conn, work_round, candidates)
         self._lanes.add(works)
         self._holdings.add(works)
+        self._lanes.limits_set(work_round.model)
         for account_id, limit in limits.items():
             self._lanes.lane(work_round.model, account_id).limit = limit
             self._lanes.pump(work_round.model, account_id)

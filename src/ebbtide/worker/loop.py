@@ -17,6 +17,7 @@ import structlog
 
 from ebbtide import ids
 from ebbtide.batches import claim_store, closing
+from ebbtide.batches.idempotency import forget_keys
 from ebbtide.batches.intake import Intake
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.validation import validate_next
@@ -37,7 +38,7 @@ from ebbtide.worker.pace import Pace
 from ebbtide.worker.room import prefetch
 from ebbtide.worker.run import Runner, interrupted
 from ebbtide.worker.settle import Settler
-from ebbtide.worker.verdicts import Done
+from ebbtide.worker.verdicts import UNWELL, Done, sign
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +65,7 @@ class Worker:
         delivery = Delivery(context.database, context.settings, context.clock, context.poster)
         self._deliverer = Deliverer(delivery, lambda: lease.worker_no)
         self._running: dict[asyncio.Task[None], Work] = {}
+        self._unwell: list[Work] = []
         self._hungry: set[str] = set()
         self._wake = asyncio.Event()
         self._look_again = True
@@ -114,6 +116,7 @@ class Worker:
             Duty("take over", lambda now: closing.take_over(database, now), 5.0),
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
             Duty("purge", self._purge, 60.0),
+            Duty("forget keys", lambda now: forget_keys(database, now), 60.0),
             Duty("deliver", self._deliverer.run_once, 1.0, webhooks),
         ]
 
@@ -170,6 +173,7 @@ class Worker:
                 await self._claimer.claim(Round(model, self._lease.worker_no, settings, now))
 
         results = await asyncio.gather(*map(claim, models), return_exceptions=True)
+        self._hand_back(self._lanes.take_stranded())
         for model, result in zip(models, results, strict=True):
             if isinstance(result, BaseException):
                 self._hungry.add(model)
@@ -204,8 +208,12 @@ class Worker:
             return  # the lease was lost: the item is somebody else's
         seconds = time.monotonic() - began
         self._pace.ran(work.model, seconds)
-        self._settler.put(replace(done, outcome=outcome, seconds=seconds))
-        self._came_back(work)
+        done = replace(done, outcome=outcome, seconds=seconds)
+        self._settler.put(done)
+        if sign(done)[0] in UNWELL:
+            self._unwell.append(work)
+        else:
+            self._came_back(work)
 
     def _came_back(self, work: Work) -> None:
         waiting = self._lanes.finished(work)
@@ -216,6 +224,11 @@ class Worker:
             self._wake.set()
 
     def _settled(self) -> None:
+        """What the settler was handed is on record. Only now are the slots of failures free: their model may rest."""
+        for work in self._unwell:
+            self._lanes.finished(work, pump=False)
+            self._hungry.add(work.model)
+        self._unwell.clear()
         if self._hungry:
             self._wake.set()
 
@@ -239,6 +252,7 @@ class Worker:
         self._lease.worker_no = 0
         self._settler.forget()
         self._lanes.clear()
+        self._unwell.clear()
         self._holdings.clear()
         for task in lost:
             task.cancel()

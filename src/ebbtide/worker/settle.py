@@ -27,7 +27,7 @@ from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.segments import Segment, pack_answers
-from ebbtide.worker.verdicts import ZERO, Done, Verdict, judge, sign, unstorable, within_storage
+from ebbtide.worker.verdicts import UNWELL, ZERO, Done, Verdict, judge, sign, unstorable, within_storage
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +35,6 @@ FLUSH_ITEMS: Final = 512
 FLUSH_SECONDS: Final = 0.004
 FULL_ITEMS: Final = 2_048
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
-_UNWELL: Final = frozenset({Sign.ILL, Sign.QUEUED})
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
 
@@ -149,7 +148,7 @@ class Settler:
         signs: dict[str, list[tuple[Sign, float]]] = defaultdict(list)
         for verdict in stood:
             signs[verdict.done.work.model].append(sign(verdict.done))
-        told = [m for m, of_model in signs.items() if m in self._pace.unwell or any(s in _UNWELL for s, _ in of_model)]
+        told = [m for m, of_model in signs.items() if m in self._pace.unwell or any(s in UNWELL for s, _ in of_model)]
         if not told:
             return
         states = await standing_store.lock_model_states(conn, sorted(told))

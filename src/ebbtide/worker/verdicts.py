@@ -21,6 +21,7 @@ from ebbtide.worker.lanes import Work
 Verb = Literal["complete", "fail", "retry", "hand_back"]
 
 ZERO: Final = Decimal(0)
+UNWELL: Final = frozenset({Sign.ILL, Sign.QUEUED})
 _UNSTORABLE: Final = "The answer could not be stored"
 _NO_STORAGE: Final = "The batch's answers have reached their storage limit"
 
