@@ -21,6 +21,7 @@ from ebbtide.batches.idempotency import forget_keys
 from ebbtide.batches.intake import Intake
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.validation import validate_next
+from ebbtide.delivery.alerts import Alerts
 from ebbtide.delivery.deliver import Deliverer, Delivery
 from ebbtide.delivery.seal import seal_next
 from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL, prune_webhooks
@@ -64,6 +65,7 @@ class Worker:
         self._runner = Runner(Lines(context.database), context.catalog, context.dispatcher, context.settings)
         delivery = Delivery(context.database, context.settings, context.clock, context.poster)
         self._deliverer = Deliverer(delivery, lambda: lease.worker_no)
+        self._alerts = Alerts(context.database, lambda: context.settings.current, context.poster)
         self._running: dict[asyncio.Task[None], Work] = {}
         self._unwell: list[Work] = []
         self._hungry: set[str] = set()
@@ -117,6 +119,7 @@ class Worker:
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
             Duty("purge", self._purge, 60.0),
             Duty("forget keys", lambda now: forget_keys(database, now), 60.0),
+            Duty("alert", self._alerts.run_once, 30.0),
             Duty("deliver", self._deliverer.run_once, 1.0, webhooks),
         ]
 
