@@ -28,6 +28,8 @@ from ebbtide.accounts.key_use import KeyUse
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
 from ebbtide.api.server import ENDPOINTS, HttpServer, build_api, open_listener
+from ebbtide.batches.progress import Moment
+from ebbtide.batches.watch import Watch
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.source import CatalogSource, FileSource, FixedSource
 from ebbtide.catalog.upstreams import Upstream, UpstreamSource
@@ -170,7 +172,7 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         listener = open_listener(config.host, config.port, config.socket_fd)
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
-        server = HttpServer(build_api(_gateway(parts, duties)), listener)
+        server = HttpServer(build_api(_gateway(parts, duties, stop)), listener)
         served.append(await server.start())
     served[-1].add_done_callback(lambda _: ended.set())
     stack.push_async_callback(_close_doors, server, served, stop)
@@ -188,9 +190,12 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
     return duties.start("worker", worker.run(stop.asked), worker.check)
 
 
-def _gateway(parts: _Parts, duties: Duties) -> Gateway:
+def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     authenticator = Authenticator(parts.database, parts.clock)
     duties.start("key use", _record_key_use(authenticator.uses, parts.clock))
+
+    def moment() -> Moment:
+        return Moment(parts.clock.now(), parts.settings.current.batch_min_role)
 
     async def check_database() -> str | None:
         async with parts.database.connection() as conn:
@@ -207,6 +212,7 @@ def _gateway(parts: _Parts, duties: Duties) -> Gateway:
         settings=parts.settings,
         dispatcher=parts.dispatcher,
         clock=parts.clock,
+        watch=Watch(parts.database, moment, stop.asked),
         checks={"database": check_database, "models": check_models, **duties.checks},
         openapi=build_document(ENDPOINTS),
     )

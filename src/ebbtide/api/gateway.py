@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.batches.progress import Moment
+from ebbtide.batches.watch import Watch
 from ebbtide.catalog.source import CatalogSource
 from ebbtide.clock import Clock
 from ebbtide.dispatch.dispatcher import Dispatcher
@@ -27,5 +29,10 @@ class Gateway:
     settings: SettingsSource
     dispatcher: Dispatcher
     clock: Clock
+    watch: Watch
     checks: dict[str, Check]
     openapi: bytes
+
+    def moment(self) -> Moment:
+        """What decides, now, why a batch waits."""
+        return Moment(self.clock.now(), self.settings.current.batch_min_role)

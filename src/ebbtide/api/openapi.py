@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ebbtide import __version__
-from ebbtide.api.parameters import Parameter
+from ebbtide.api.parameters import HeaderParameter, Parameter
 from ebbtide.api.routing import Admin, Closed, Described, Endpoint, Open
 from ebbtide.dialects.openai.errors import ErrorBody
 
@@ -81,7 +81,7 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
         "security": [{name: []} for name in _SCHEMES] if closed else [],
         "parameters": [
             *(_path_parameter(name) for name in _PATH_PARAMETER.findall(endpoint.path)),
-            *(_query_parameter(parameter) for parameter in told.parameters),
+            *(_parameter(parameter) for parameter in told.parameters),
         ],
         "responses": _responses(told, (*_KEY_ERRORS[type(endpoint)], *told.errors), schemas),
     }
@@ -118,5 +118,6 @@ def _path_parameter(name: str) -> Json:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def _query_parameter(parameter: Parameter) -> Json:
-    return {"name": parameter.name, "in": "query", "description": parameter.about, "schema": parameter.schema()}
+def _parameter(parameter: Parameter) -> Json:
+    place = "header" if isinstance(parameter, HeaderParameter) else "query"
+    return {"name": parameter.name, "in": place, "description": parameter.about, "schema": parameter.schema()}

@@ -25,7 +25,11 @@ DUTY_CHANNEL: Final = "ebbtide_duty"  # a batch waits to be validated, closed or
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A row of batch_jobs. Times are aware UTC datetimes; `errors` and `metadata` are JSON text as stored."""
+    """A row of batch_jobs. Times are aware UTC datetimes; `errors` and `metadata` are JSON text as stored.
+
+    `version` is raised by every change. `blocked_reason` and the estimates are told where the batch was read with a
+    moment, which is then `read_at`.
+    """
 
     no: int
     id: str
@@ -63,6 +67,9 @@ class Job:
     reasoning_tokens: int
     cost_usd: Decimal
     cost_unknown_attempts: int
+    version: int
+    blocked_reason: str | None
+    read_at: datetime | None
 
     @property
     def endpoint(self) -> str:
@@ -76,6 +83,27 @@ class Job:
     @property
     def has_ended(self) -> bool:
         return self.status in FINAL_STATUSES
+
+    @property
+    def finished(self) -> int:
+        """How many of its requests have an outcome."""
+        return self.completed + self.failed + self.cancelled + self.expired
+
+    @property
+    def estimated_completion_at(self) -> datetime | None:
+        """When its last request ends at the pace so far; None while that is unknown, and once nothing more starts."""
+        if self.read_at is None or self.in_progress_at is None or self.phase != "open" or self.closing is not None:
+            return None
+        if not self.finished or self.read_at <= self.in_progress_at:
+            return None
+        remaining = self.total - self.finished
+        return self.read_at + (self.read_at - self.in_progress_at) * remaining / self.finished
+
+    @property
+    def finishes_in_time(self) -> bool | None:
+        """Whether that is before its window closes; None where there is no estimate or no window."""
+        estimate = self.estimated_completion_at
+        return None if estimate is None or self.expires_at is None else estimate <= self.expires_at
 
 
 def job_from_row(row: Any) -> Job:

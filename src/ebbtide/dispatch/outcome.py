@@ -160,4 +160,4 @@ def as_error(failed: Failed) -> UpstreamFailed:
     code = failed.upstream_code
     if code is None and failed.code in _NAMED_CODES:
         code = failed.code
-    return UpstreamFailed(failed.message, status=status, code=code, param=failed.param)
+    return UpstreamFailed(failed.message, status=status, code=code, param=failed.param, retry_after=failed.retry_after)

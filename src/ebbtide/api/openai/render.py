@@ -10,14 +10,18 @@ import msgspec
 
 from ebbtide.batches.model import Job, timestamps
 from ebbtide.batches.results import Result
+from ebbtide.batches.watch import Progress
 from ebbtide.catalog.model import Model
 from ebbtide.delivery.store import Event, Webhook
 from ebbtide.dialects.openai.batch import (
+    BatchDone,
     BatchErrorItem,
     BatchErrors,
     BatchFailure,
     BatchObject,
+    BatchProgress,
     BatchStatus,
+    BlockedReason,
     FileObject,
     ItemStatus,
     ListPage,
@@ -28,6 +32,7 @@ from ebbtide.dialects.openai.batch import (
     ResultItem,
     ResultResponse,
     batch_usage,
+    encode,
 )
 from ebbtide.dialects.openai.webhook import WebhookEvent, WebhookObject
 from ebbtide.dialects.values import Usage
@@ -59,6 +64,9 @@ def batch_object(job: Job) -> BatchObject:
         cost_usd=float(job.cost_usd),
         cost_unknown_attempts=job.cost_unknown_attempts,
         error=_failure(job),
+        estimated_completion_at=_seconds_or_none(job.estimated_completion_at),
+        finishes_in_time=job.finishes_in_time,
+        blocked_reason=cast("BlockedReason | None", job.blocked_reason),
         created_at=_seconds(job.created_at),
         in_progress_at=times["in_progress_at"],
         expires_at=times["expires_at"],
@@ -70,6 +78,31 @@ def batch_object(job: Job) -> BatchObject:
         cancelled_at=times["cancelled_at"],
         results_expires_at=times["results_expires_at"],
     )
+
+
+def progress_events(batch_id: str, progress: Progress) -> bytes:
+    """A batch's state as server-sent events; the last state is followed by `done`. An event's id is the version."""
+    job = progress.job
+    if job is None:
+        return _event("done", BatchDone(id=batch_id, status="deleted"))
+    status = cast(BatchStatus, job.status)
+    told = BatchProgress(
+        id=job.id,
+        status=status,
+        request_counts=_counts(job),
+        rate=progress.rate,
+        expires_at=_seconds_or_none(job.expires_at),
+        estimated_completion_at=_seconds_or_none(job.estimated_completion_at),
+        finishes_in_time=job.finishes_in_time,
+        blocked_reason=cast("BlockedReason | None", job.blocked_reason),
+    )
+    events = _event("batch", told, job.version)
+    return events + _event("done", BatchDone(id=job.id, status=status)) if progress.is_last else events
+
+
+def _event(name: str, data: BatchProgress | BatchDone, number: int | None = None) -> bytes:
+    numbered = b"" if number is None else b"id: %d\n" % number
+    return b"event: %b\n%bdata: %b\n\n" % (name.encode(), numbered, encode(data))
 
 
 def file_object(file: StoredFile) -> FileObject:
