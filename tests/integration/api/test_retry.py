@@ -162,6 +162,8 @@ async def test_a_role_that_was_lowered_may_not(gateway: TestGateway) -> None:
 async def test_a_retry_is_safe_to_repeat_with_a_key(gateway: TestGateway) -> None:
     old = await create(gateway, request_line("a"), metadata={"retry_of": "batch_before"})
     await _finish_cancelling(gateway, old["id"])
+    on_behalf = {"X-On-Behalf-Of": "somebody"}
+    assert (await gateway.call("POST", f"/v1/batches/{old['id']}/retry", headers=on_behalf)).status == 400
     headers = {"Idempotency-Key": "once"}
     first = await gateway.call("POST", f"/v1/batches/{old['id']}/retry", headers=headers)
     assert first.json["metadata"] == {"retry_of": old["id"]}

@@ -52,10 +52,7 @@ _COME_BACK = b"retry: 2000\n\n"  # milliseconds until a client whose stream brok
 
 
 async def create_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    settings = gateway.settings.current
-    if "x-on-behalf-of" in request.headers:
-        raise InvalidRequest("X-On-Behalf-Of is not allowed: a batch runs under the key that creates it")
-    key = IDEMPOTENCY_KEY.read(request)
+    settings, key = gateway.settings.current, _key_of_create(request)
     if key is None or not await knows_key(gateway.database, principal.account_id, key, gateway.clock.now()):
         check_may_create(principal, settings)
     raw = await read_body(request, settings.batch_max_body_mb * MIB)
@@ -69,12 +66,19 @@ async def create_batch(gateway: Gateway, request: Request, principal: Principal)
 
 
 async def retry_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    key, batch_id = IDEMPOTENCY_KEY.read(request), request.path_params["id"]
+    key, batch_id = _key_of_create(request), request.path_params["id"]
     once = None if key is None else Once(key, create_digest(encode({RETRY_OF: batch_id})))
     replayed = await _replayed(gateway, principal, once)
     if replayed is not None:
         return replayed
     return answer_json(batch_object(await store_again(_intake(gateway), principal, batch_id, once)))
+
+
+def _key_of_create(request: Request) -> str | None:
+    """The idempotency key that a call which creates a batch carries; raises InvalidRequest for headers it must not."""
+    if "x-on-behalf-of" in request.headers:
+        raise InvalidRequest("X-On-Behalf-Of is not allowed: a batch runs under the key that creates it")
+    return IDEMPOTENCY_KEY.read(request)
 
 
 async def _replayed(gateway: Gateway, principal: Principal, once: Once | None) -> Response | None:
