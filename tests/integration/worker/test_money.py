@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from typing import Any, ClassVar
 
 import pytest
 from tests.domain import World, request
@@ -207,31 +208,51 @@ async def test_what_other_keys_spend_is_not_in_a_keys_budget(world: World) -> No
 # Running requests ----------------------------------------------------------------------------------------------------
 
 
+class Dear:
+    """Requests that may cost a dollar each, never end by themselves, and time out; `most` of them ran at once."""
+
+    REQUEST: ClassVar[dict[str, Any]] = {"text": "dear", "max_tokens": 500_000}  # at 2 USD a million
+
+    def __init__(self, world: World) -> None:
+        self._upstream = world.upstream
+        self.stalls = True
+        self.most = 0
+        world.upstream.decide = self._decide
+
+    def _decide(self, received: Received) -> Behaviour | None:
+        if received.text != "dear" or not self.stalls:
+            return None
+        open_ones = [r for r in self.seen() if r.done_at is None and r.gone_at is None]
+        self.most = max(self.most, len(open_ones))
+        return Behaviour("stall")
+
+    def seen(self) -> list[Received]:
+        return [received for received in self._upstream.requests if received.text == "dear"]
+
+    async def arrived(self, count: int) -> bool:
+        return len(self.seen()) >= count
+
+
 async def test_running_requests_count_at_what_they_may_cost_and_only_delay(world: World) -> None:
-    """Each may cost a dollar and costs next to nothing: two dollars let two run at a time, and nothing pauses."""
+    """Each may cost a dollar and costs next to nothing: a dollar and a half lets two run, and nothing pauses."""
     await quota(world, daily="1.5")
-    release = Behaviour("stall")
-    world.upstream.decide = lambda received: release if received.text == "dear" else None
-    dear = [request(f"r{n}", "dear", max_tokens=500_000) for n in range(6)]  # at 2 USD a million
-    job = await world.direct(*dear)
+    dear = Dear(world)
+    job = await world.direct(*(request(f"r{n}", **dear.REQUEST) for n in range(6)))
     async with world.worker(grace_seconds=0.1):
-        await world.until(lambda: arrived(world, "dear", 2))
-        await looked(world)
-        assert sum(received.text == "dear" for received in world.upstream.requests) == 2
+        await world.until(lambda: dear.arrived(2))
         assert not await waits_because(world, job, "daily_quota")()
-        world.upstream.decide = None
-        await world.until(lambda: failed(world, job, 2))  # the two ran into their timeout, at an unknown cost
-        assert (await world.job(job)).completed == 0
+        await world.until(lambda: failed(world, job, 2))  # they ran into their timeout, at an unknown cost
+        assert dear.most == 2
+        dear.stalls = False
         await half_minutes_until(world, lambda: has_ended(world, job))
-    assert (await world.job(job)).completed == 4
+    now = await world.job(job)
+    assert now.completed + now.failed == 6
+    assert now.completed >= 2
+    assert dear.most == 2
 
 
 async def has_ended(world: World, job: Job) -> bool:
     return (await world.job(job)).has_ended
-
-
-async def arrived(world: World, text: str, count: int) -> bool:
-    return sum(received.text == text for received in world.upstream.requests) >= count
 
 
 async def failed(world: World, job: Job, count: int) -> bool:
@@ -239,32 +260,26 @@ async def failed(world: World, job: Job, count: int) -> bool:
 
 
 async def test_two_workers_do_not_spend_the_same_dollar(world: World) -> None:
-    world.set(batch_model_concurrency=64)
     await quota(world, daily="2.5")
-    world.upstream.decide = lambda received: Behaviour("stall") if received.text == "dear" else None
-    await world.direct(*(request(f"a{n}", "dear", max_tokens=500_000) for n in range(10)))
-    await world.direct(*(request(f"b{n}", "dear", max_tokens=500_000, model="chat-2") for n in range(10)))
+    dear = Dear(world)
+    await world.direct(*(request(f"a{n}", **dear.REQUEST) for n in range(10)))
+    await world.direct(*(request(f"b{n}", model="chat-2", **dear.REQUEST) for n in range(10)))
     async with world.worker(grace_seconds=0.1), world.worker(grace_seconds=0.1):
-        await world.until(lambda: arrived(world, "dear", 3))
-        await looked(world)
-        await looked(world)
-        assert sum(received.text == "dear" for received in world.upstream.requests) == 3
+        await world.until(lambda: dear.arrived(3))
+        await half_minutes_until(world, lambda: dear.arrived(6))
+    assert dear.most == 3
 
 
 async def test_a_keys_running_requests_delay_that_key_alone(world: World) -> None:
     other_key = await another_key(world)
     await budget(world, world.owner, daily="0.5")
-
-    def decide(received: Received) -> Behaviour | None:
-        return Behaviour("stall") if received.text == "dear" else None
-
-    world.upstream.decide = decide
-    await world.direct(*(request(f"r{n}", "dear", max_tokens=500_000) for n in range(4)))
+    dear = Dear(world)
+    await world.direct(*(request(f"r{n}", **dear.REQUEST) for n in range(4)))
     async with world.worker(grace_seconds=0.1):
-        await world.until(lambda: arrived(world, "dear", 1))
+        await world.until(lambda: dear.arrived(1))
         free = await world.many(5, owner=other_key)
         assert (await world.until_ended(free)).completed == 5
-        assert sum(received.text == "dear" for received in world.upstream.requests) == 1
+    assert dear.most == 1
 
 
 # Creating ------------------------------------------------------------------------------------------------------------
