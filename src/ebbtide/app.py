@@ -31,12 +31,14 @@ from ebbtide.api.server import ENDPOINTS, HttpServer, build_api, open_listener
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
 from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.policies import PolicySource
 from ebbtide.catalog.source import CatalogSource, FileSource, FixedSource
 from ebbtide.catalog.upstreams import Upstream, UpstreamSource
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Config
 from ebbtide.delivery.post import Poster
 from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
 from ebbtide.errors import EbbtideError, SetupError
@@ -115,13 +117,15 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         await settings.refresh(database)
         listener = await stack.enter_async_context(Listener(database))
         sender = await stack.enter_async_context(Sender())
-        catalog = _catalog_source(config, environ, sender)
+        catalog = PolicySource(_catalog_source(config, environ, sender))
         await catalog.start()
+        await catalog.refresh(database)
         duties = Duties()
         stack.push_async_callback(duties.stop)
         duties.start("catalog", catalog.watch())
+        duties.start("route policies", catalog.follow(database, listener), catalog.check)
         duties.start("settings", settings.watch(database, listener), settings.check)
-        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock)
+        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name())
         yield await _open_doors(parts, duties, stop, stack)
 
 
@@ -130,9 +134,10 @@ class _Parts:
     config: Config
     database: Database
     settings: SettingsSource
-    catalog: CatalogSource
+    catalog: PolicySource
     dispatcher: Dispatcher
     clock: Clock
+    process: str
 
 
 async def _open_database(config: Config, stack: AsyncExitStack) -> Database:
@@ -183,7 +188,13 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
     config = parts.config
     poster = Poster(config.webhook_ca_file)
     context = WorkerContext(
-        parts.database, parts.catalog, parts.settings, parts.dispatcher, parts.clock, poster=poster
+        parts.database,
+        parts.catalog,
+        parts.settings,
+        parts.dispatcher,
+        parts.clock,
+        process=parts.process,
+        poster=poster,
     )
     lease = Lease(parts.database, seconds=config.worker_lease_seconds, beat=config.worker_heartbeat_seconds)
     worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
@@ -192,6 +203,7 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     authenticator = Authenticator(parts.database, parts.clock)
+    duties.start("interactive load", LoadReporter(parts.database, parts.dispatcher, parts.process).run())
     duties.start("key use", _record_key_use(authenticator.uses, parts.clock))
 
     def moment() -> Moment:

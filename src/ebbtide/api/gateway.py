@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
-from ebbtide.catalog.source import CatalogSource
+from ebbtide.catalog.policies import PolicySource
 from ebbtide.clock import Clock
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.duties import Check
@@ -25,7 +25,7 @@ class Gateway:
 
     database: Database
     authenticator: Authenticator
-    catalog: CatalogSource
+    catalog: PolicySource
     settings: SettingsSource
     dispatcher: Dispatcher
     clock: Clock

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ebbtide import ids
 from ebbtide.api import ops
-from ebbtide.api.admin import audit, config
+from ebbtide.api.admin import audit, batch_models, config, provider_routes
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
@@ -32,6 +32,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *files.ROUTES,
     *batches.ROUTES,
     *webhook.ROUTES,
+    *batch_models.ROUTES,
+    *provider_routes.ROUTES,
     *config.ROUTES,
     *audit.ROUTES,
     *ops.ROUTES,

@@ -14,7 +14,7 @@ from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "claim.sql")
-_KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
+KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 MAX_CANDIDATES: Final = 5_000
 
 
@@ -74,11 +74,11 @@ class ClaimedItem:
 
 
 async def waiting_models(conn: Connection, now: datetime) -> list[str]:
-    return [row["model"] for row in await conn.fetch(_Q["waiting_models"], now, *_KNOWN)]
+    return [row["model"] for row in await conn.fetch(_Q["waiting_models"], now, *KNOWN)]
 
 
 async def list_candidates(conn: Connection, model: str, now: datetime) -> list[Candidate]:
-    rows = await conn.fetch(_Q["list_candidates"], model, now, *_KNOWN, MAX_CANDIDATES)
+    rows = await conn.fetch(_Q["list_candidates"], model, now, *KNOWN, MAX_CANDIDATES)
     return [Candidate(**{**row, "role": Role(row["role"])}) for row in rows]
 
 
