@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import httptools
 import msgspec
@@ -210,8 +210,7 @@ class _Connection(asyncio.Protocol):
     # The transport's side.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by name
         self._upstream.opened += 1
         self._upstream.connections.add(self)
 

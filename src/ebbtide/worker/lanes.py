@@ -69,10 +69,14 @@ class Lanes:
         """A claim round has just set the limits of the model's lanes."""
         self._set_at[model] = time.monotonic()
 
+    def limits_unknown(self) -> None:
+        """No lane's limit holds any more, until a claim round sets it."""
+        self._set_at = dict.fromkeys(self._lanes, float("-inf"))
+
     def pump(self, model: str, account_id: str) -> None:
         """Start what may start."""
         lane = self.lane(model, account_id)
-        if time.monotonic() - self._set_at.get(model, float("-inf")) > LIMITS_HOLD:
+        if time.monotonic() - self._set_at.get(model, float("inf")) > LIMITS_HOLD:
             return
         while lane.waiting and lane.in_flight < lane.limit:
             lane.in_flight += 1

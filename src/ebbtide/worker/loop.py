@@ -109,7 +109,7 @@ class Worker:
         webhooks = listener.subscribe(WEBHOOK_CHANNEL)
         self._deliverer.wake = webhooks.ring
         return [
-            Duty("claim", self._claim_round, POLL_SECONDS, _Bell(self._wake)),
+            Duty("claim", self._claim_or_hold, POLL_SECONDS, _Bell(self._wake)),
             Duty("validate", self._validate, 2.0, bells[0], patience=600),
             Duty("close", lambda now: closing.close_batches(database, now), 2.0, bells[1]),
             Duty("seal", self._seal, 2.0, bells[2], patience=3_600),
@@ -150,6 +150,14 @@ class Worker:
         self._look_again = True
         self._claimer.look_again()
         self._wake.set()
+
+    async def _claim_or_hold(self, now: datetime) -> int:
+        """A claim round; without the database nobody knows the room, and nothing more starts until the next one."""
+        try:
+            return await self._claim_round(now)
+        except Unavailable:
+            self._lanes.limits_unknown()
+            raise
 
     async def _claim_round(self, now: datetime) -> int:
         """Claim for every model that may have something for us. Sleeps by itself, so it always says it did nothing."""
