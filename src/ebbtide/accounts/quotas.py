@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from ebbtide.errors import InvalidRequest, LimitReached, NotFound
+from ebbtide.records.audit import Deed, add_audit
 from ebbtide.storage.pool import Connection, Database
 from ebbtide.storage.queries import load_queries
 
@@ -63,6 +64,19 @@ class Limits:
         return _least(_left(self.daily_budget_usd, self.key_day), _left(self.monthly_budget_usd, self.key_month))
 
 
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """USD a day and a month (UTC); None is no limit."""
+
+    daily: Decimal | None
+    monthly: Decimal | None
+
+    @property
+    def told(self) -> dict[str, str | None]:
+        """As the audit log keeps it."""
+        return {"daily": usd_text(self.daily), "monthly": usd_text(self.monthly)}
+
+
 async def read_limits(conn: Connection, key_ids: Sequence[str], today: date) -> dict[str, Limits]:
     """The limits of those keys that have any of their own or through their account."""
     return {row["key_id"]: Limits(**row) for row in await conn.fetch(_Q["read_limits"], key_ids, today)}
@@ -81,26 +95,50 @@ def paused_until(now: datetime) -> datetime:
     return min(now + RECHECK, _next_midnight(now))
 
 
-async def set_quotas(database: Database, account_id: str, daily: Decimal | None, monthly: Decimal | None) -> None:
-    """Set an account's quotas in USD; None takes one away. Raises NotFound, InvalidRequest."""
-    _check_amounts(daily=daily, monthly=monthly)
+async def set_quotas(database: Database, account_id: str, amounts: Amounts, actor: str, now: datetime) -> None:
+    """Set an account's quotas, with a row in the audit log. Raises NotFound, InvalidRequest."""
+    missing = f"There is no account {account_id!r}."
+    await _set(database, _Kind("quotas", account_id, missing), amounts, actor, now)
+
+
+async def set_budgets(database: Database, key_id: str, amounts: Amounts, actor: str, now: datetime) -> None:
+    """Set a key's budgets, with a row in the audit log. Raises NotFound, InvalidRequest."""
+    await _set(database, _Kind("budgets", key_id, f"There is no key {key_id!r}."), amounts, actor, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Which amounts, of what; and the words for its not being there."""
+
+    noun: Literal["quotas", "budgets"]
+    id: str
+    missing: str
+
+
+async def _set(database: Database, kind: _Kind, amounts: Amounts, actor: str, now: datetime) -> None:
+    _check_amounts(amounts)
     async with database.transaction() as conn:
-        if (await conn.execute(_Q["set_quotas"], account_id, daily, monthly)).endswith(" 0"):
-            raise NotFound(f"There is no account {account_id!r}.")
+        row = await conn.fetchrow(_Q[f"lock_{kind.noun}"], kind.id)
+        if row is None:
+            raise NotFound(kind.missing)
+        before = Amounts(row["daily"], row["monthly"])
+        if before == amounts:
+            return
+        await conn.execute(_Q[f"set_{kind.noun}"], kind.id, amounts.daily, amounts.monthly)
+        action = "account.quotas" if kind.noun == "quotas" else "key.budgets"
+        detail = {"old": before.told, "new": amounts.told}
+        await add_audit(conn, Deed(actor, action, kind.id, account_id=row["account_id"], detail=detail), now)
 
 
-async def set_budgets(database: Database, key_id: str, daily: Decimal | None, monthly: Decimal | None) -> None:
-    """Set a key's budgets in USD; None takes one away. Raises NotFound, InvalidRequest."""
-    _check_amounts(daily=daily, monthly=monthly)
-    async with database.transaction() as conn:
-        if (await conn.execute(_Q["set_budgets"], key_id, daily, monthly)).endswith(" 0"):
-            raise NotFound(f"There is no key {key_id!r}.")
+def usd_text(amount: Decimal | None) -> str | None:
+    """An amount of USD as plain digits, without zeros that say nothing."""
+    return None if amount is None else f"{amount.normalize():f}"
 
 
-def _check_amounts(**amounts: Decimal | None) -> None:
-    for name, amount in amounts.items():
+def _check_amounts(amounts: Amounts) -> None:
+    for name, amount in (("daily", amounts.daily), ("monthly", amounts.monthly)):
         if amount is not None and not (amount.is_finite() and 0 <= amount < 10**9):
-            raise InvalidRequest(f"{name} must be an amount of USD, 0 or more.", param=name)
+            raise InvalidRequest(f"{name} must be an amount of USD, 0 or more and below a billion.", param=name)
 
 
 def _reached(limit: Decimal | None, charged: Decimal) -> bool:

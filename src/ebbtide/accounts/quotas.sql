@@ -19,6 +19,16 @@ where k.id = any($1)
   and (a.daily_quota_usd is not null or a.monthly_quota_usd is not null
        or k.daily_budget_usd is not null or k.monthly_budget_usd is not null);
 
+-- name: lock_quotas
+-- A living account's quotas as they are, locked until the transaction ends.
+select id as account_id, daily_quota_usd as daily, monthly_quota_usd as monthly
+from accounts where id = $1 and state <> 'deleted' for no key update;
+
+-- name: lock_budgets
+-- The same for a key's budgets.
+select account_id, daily_budget_usd as daily, monthly_budget_usd as monthly
+from api_keys where id = $1 for no key update;
+
 -- name: set_quotas
 -- An account's daily and monthly quota; null takes a quota away.
 update accounts set daily_quota_usd = $2, monthly_quota_usd = $3 where id = $1 and state <> 'deleted';

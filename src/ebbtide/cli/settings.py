@@ -11,6 +11,7 @@ import sys
 
 from cyclopts import App
 
+from ebbtide.cli.actor import actor
 from ebbtide.cli.bootflags import DatabaseFlags, read_config
 from ebbtide.cli.database import open_database
 from ebbtide.cli.output import AsJson, print_json, print_rows, tell
@@ -55,7 +56,7 @@ async def set_(name: str, value: str | None = None, /, *, json: AsJson = False, 
     """
     text = _ask(name) if value is None else value
     async with open_database(read_config(flags)) as database:
-        await change.set_setting(database, name, text, _actor(), SystemClock().now())
+        await change.set_setting(database, name, text, actor(), SystemClock().now())
         view = (await _overview(database)).one(name)
     _print(view, json)
 
@@ -64,7 +65,7 @@ async def set_(name: str, value: str | None = None, /, *, json: AsJson = False, 
 async def reset(name: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
     """Remove what is stored for a setting, so that the environment's value or the default holds again."""
     async with open_database(read_config(flags)) as database:
-        was_stored = await change.reset_setting(database, name, _actor(), SystemClock().now())
+        was_stored = await change.reset_setting(database, name, actor(), SystemClock().now())
         overview = await _overview(database)
     if not was_stored:
         tell(f"Nothing was stored for {name}.")
@@ -87,14 +88,6 @@ def _ask(name: str) -> str:
     if sys.stdin.isatty():
         return getpass.getpass(f"{name}: ")
     return sys.stdin.readline().rstrip("\r\n")
-
-
-def _actor() -> str:
-    """Who runs this command, as the audit log names it."""
-    try:
-        return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):  # a user that the system has no name for
-        return f"cli:{os.getuid()}"
 
 
 def _print(view: SettingView, as_json: bool) -> None:

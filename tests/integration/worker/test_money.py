@@ -13,7 +13,7 @@ from tests.domain import World, request
 from tests.fake_upstream import Behaviour, Received
 
 from ebbtide.accounts.keys import create_key
-from ebbtide.accounts.quotas import set_budgets, set_quotas
+from ebbtide.accounts.quotas import Amounts, set_budgets, set_quotas
 from ebbtide.accounts.store import Principal
 from ebbtide.batches.model import Job
 from ebbtide.batches.progress import Moment, get_batch
@@ -31,11 +31,13 @@ async def spend(world: World, amount: Decimal | str, day: date | None = None, ow
 
 
 async def quota(world: World, daily: str | None = None, monthly: str | None = None) -> None:
-    await set_quotas(world.database, world.owner.account_id, _usd(daily), _usd(monthly))
+    amounts = Amounts(_usd(daily), _usd(monthly))
+    await set_quotas(world.database, world.owner.account_id, amounts, "test", world.clock.now())
 
 
 async def budget(world: World, key: Principal, daily: str | None = None, monthly: str | None = None) -> None:
-    await set_budgets(world.database, key.key_id, _usd(daily), _usd(monthly))
+    amounts = Amounts(_usd(daily), _usd(monthly))
+    await set_budgets(world.database, key.key_id, amounts, "test", world.clock.now())
 
 
 def _usd(text: str | None) -> Decimal | None:
