@@ -56,7 +56,10 @@ async def finish_batches(conn: Connection, batch_nos: list[int], now: datetime) 
 
 
 async def take_over(database: Database, now: datetime) -> int:
-    """Give the items of lapsed workers back to the queue, each lost try on record with an unknown cost."""
+    """Give the items of lapsed workers back to the queue, each lost try on record with an unknown cost.
+
+    Items of batches that only a newer build knows stay for its workers.
+    """
     async with database.transaction() as conn:
         lapsed = await store.lapsed_workers(conn)
         taken = 0
@@ -65,8 +68,7 @@ async def take_over(database: Database, now: datetime) -> int:
             if held:
                 await settle_store.lock_batches(conn, held)
                 taken += await _take_items(conn, worker_no, held, now)
-            if len(held) < _STEP_BATCHES:
-                await store.end_worker(conn, worker_no)
+            await store.end_lapsed(conn, worker_no)
         if taken:
             await notify(conn, WORK_CHANNEL)
             await notify(conn, DUTY_CHANNEL)

@@ -91,13 +91,28 @@ update workers set ended_at = now() where no = $1 and ended_at is null;
 -- And so are its slots.
 delete from batch_slots where worker_no = $1;
 
+-- name: end_lapsed
+-- A lapsed worker is gone once everything was taken from it, also what only a newer build may take.
+update workers set ended_at = now()
+where no = $1 and ended_at is null
+  and not exists (select from batch_items where worker_no = $1 and state = 'running');
+
 -- name: lapsed_workers
--- Workers whose lease ran out, for one process to take over from.
-select no from workers where ended_at is null and lease_until <= now() order by no limit 10 for update skip locked;
+-- Workers whose lease ran out, for one process to take over from; not those of which it may take nothing.
+select no from workers
+where ended_at is null and lease_until <= now()
+  and (not exists (select from batch_items i where i.worker_no = workers.no and i.state = 'running')
+       or exists (select from batch_items i join batch_jobs j on j.no = i.batch_no
+                  where i.worker_no = workers.no and i.state = 'running'
+                    and j.api_surface = any($1) and j.target = any($2) and j.schema_version <= $3))
+order by no limit 10 for update skip locked;
 
 -- name: held_batches
--- Some batches of which a worker holds items.
-select distinct batch_no from batch_items where worker_no = $1 and state = 'running' order by batch_no limit $2;
+-- Some batches of which a worker holds items, and which this build knows.
+select distinct i.batch_no from batch_items i join batch_jobs j on j.no = i.batch_no
+where i.worker_no = $1 and i.state = 'running'
+  and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5
+order by i.batch_no limit $2;
 
 -- name: take_over
 -- Items a lapsed worker held in locked batches wait again; each counts as a try, since it may have been sent.
@@ -129,12 +144,13 @@ update batch_jobs set deleted_at = $2 where no = $1 and deleted_at is null;
 -- Batches whose retention is over.
 select no, id, input_id from batch_jobs
 where phase = 'sealed' and deleted_at is null and results_expires_at <= $1
+  and api_surface = any($3) and target = any($4) and schema_version <= $5
 order by results_expires_at limit $2 for update skip locked;
 
 -- name: removable_batches
 -- Hidden batches that nobody reads.
 select no from batch_jobs j
-where deleted_at <= $1
+where deleted_at <= $1 and api_surface = any($3) and target = any($4) and schema_version <= $5
   and not exists (select from batch_read_leases l where l.batch_no = j.no and l.expires_at > now())
 order by deleted_at limit $2;
 

@@ -107,11 +107,11 @@ async def delete_batch(conn: Connection, batch_no: int, now: datetime) -> None:
 
 
 async def retire_batches(conn: Connection, now: datetime, limit: int) -> list[RetiredBatch]:
-    return [RetiredBatch(**row) for row in await conn.fetch(_Q["retire_batches"], now, limit)]
+    return [RetiredBatch(**row) for row in await conn.fetch(_Q["retire_batches"], now, limit, *_KNOWN)]
 
 
 async def removable_batches(conn: Connection, hidden_before: datetime, limit: int) -> list[int]:
-    return [row["no"] for row in await conn.fetch(_Q["removable_batches"], hidden_before, limit)]
+    return [row["no"] for row in await conn.fetch(_Q["removable_batches"], hidden_before, limit, *_KNOWN)]
 
 
 async def purge_some(conn: Connection, batch_no: int, limit: int) -> int:
@@ -175,11 +175,17 @@ async def end_worker(conn: Connection, worker_no: int) -> None:
 
 
 async def lapsed_workers(conn: Connection) -> list[int]:
-    return [row["no"] for row in await conn.fetch(_Q["lapsed_workers"])]
+    return [row["no"] for row in await conn.fetch(_Q["lapsed_workers"], *_KNOWN)]
+
+
+async def end_lapsed(conn: Connection, worker_no: int) -> None:
+    """A lapsed worker is gone, unless it still holds something."""
+    await conn.execute(_Q["drop_worker_slots"], worker_no)
+    await conn.execute(_Q["end_lapsed"], worker_no)
 
 
 async def held_batches(conn: Connection, worker_no: int, limit: int) -> list[int]:
-    return [row["batch_no"] for row in await conn.fetch(_Q["held_batches"], worker_no, limit)]
+    return [row["batch_no"] for row in await conn.fetch(_Q["held_batches"], worker_no, limit, *_KNOWN)]
 
 
 async def take_over(conn: Connection, worker_no: int, batch_nos: Sequence[int], ready_at: datetime) -> list[LostItem]:

@@ -84,6 +84,7 @@ async def insert_batch(conn: Connection, new: NewBatch) -> int:
             new.created_at,
             new.expires_at,
             new.total,
+            BATCH_SCHEMA_VERSION,
         )
     )
 

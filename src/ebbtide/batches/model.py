@@ -15,7 +15,7 @@ from ebbtide.batches.states import FINAL_STATUSES
 # What this build can run: every query of a worker filters on these three.
 SURFACES: Final = ("openai_inline", "openai_file")
 TARGETS: Final = ("chat", "embeddings")
-BATCH_SCHEMA_VERSION: Final = 1
+BATCH_SCHEMA_VERSION: Final = 2  # the newest it can run, and what it writes
 
 ENDPOINTS: Final[Mapping[str, str]] = {"chat": "/v1/chat/completions", "embeddings": "/v1/embeddings"}
 

@@ -1,4 +1,5 @@
 -- Quotas and budgets, rests of models, interactive load, idempotency, webhooks, settings, request log.
+-- Builds that know schema version 1 or newer may run beside it.
 
 alter table accounts
     add column daily_quota_usd numeric(24, 12) check (daily_quota_usd >= 0),
