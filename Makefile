@@ -1,5 +1,6 @@
 # Everything here needs only Python 3.11 or newer, git, make and a package registry.
 # The environment is .venv in this folder; another interpreter: make test PYTHON=/usr/bin/python3.12
+# Some of the tests: make test PYTEST_ARGS='tests/unit -x'
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -7,7 +8,7 @@ SHELL := /bin/sh
 .PHONY: help demo test check format bench docs clean FORCE
 
 PYTHON ?=
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= --numprocesses 2
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input
 
 # A virtual environment works only where it was made: a checkout that was moved, or whose Python has gone, gets a new one.

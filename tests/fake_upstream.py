@@ -140,6 +140,11 @@ class FakeUpstream:
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
 
+    def hurry(self) -> None:
+        """Answer now what only waits for its latency."""
+        for connection in list(self.connections):
+            connection.hurry()
+
     async def start(self) -> None:
         """Listen on `port`, or on a free one that is then kept over a stop and a start."""
         loop = asyncio.get_running_loop()
@@ -244,6 +249,12 @@ class _Connection(asyncio.Protocol):
             sock = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._transport.abort()
+
+    def hurry(self) -> None:
+        """Answer now, where the request only waits for its latency."""
+        if self._timer is not None and self._current is not None:
+            self._timer.cancel()
+            self._send_plain(self._current, self._upstream.behaviour(self._current))
 
     # The parser's side.
 

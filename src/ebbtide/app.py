@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import signal
 import sys
@@ -61,8 +60,15 @@ _GC_THRESHOLD: Final = 100_000
 
 def run(config: Config, environ: Mapping[str, str] = os.environ) -> int:
     """Run one gateway process until a signal ends it; returns its exit status. Raises SetupError, Unavailable."""
-    set_up_logging(_log_level(environ))
+    set_up_logging(config.log_level)
     return uvloop.run(_run(config, environ))
+
+
+def tune_collector() -> None:
+    """Keep the garbage collector away from what lives as long as the process, and seldom busy with what does not."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD, 10, 10)
 
 
 class Stop:
@@ -99,9 +105,7 @@ async def _run(config: Config, environ: Mapping[str, str]) -> int:
     async with start(config, environ, stop) as running:
         sys.stdout.write(greeting(running))
         sys.stdout.flush()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD, 10, 10)
+        tune_collector()
         await _first(stop.asked, running.ended)
         failed = running.ended.is_set() and not stop.asked.is_set()
     return 1 if failed else 0
@@ -276,13 +280,6 @@ async def _first(*events: asyncio.Event) -> None:
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
-
-
-def _log_level(environ: Mapping[str, str]) -> str:
-    level = environ.get("EBBTIDE_LOG_LEVEL", "").strip().lower() or "info"
-    if level.upper() not in logging.getLevelNamesMapping():
-        raise SetupError(f"EBBTIDE_LOG_LEVEL={level!r} is not accepted: it takes debug, info, warning or error.")
-    return level
 
 
 def _url(host: str, port: int) -> str:

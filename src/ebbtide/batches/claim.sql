@@ -1,20 +1,22 @@
 -- name: waiting_models
 -- Models with items that may be claimed now, under the eligibility rule that claims use.
-select distinct q.model from batch_queues q join batch_jobs j on j.no = q.batch_no
+select distinct q.model from batch_queues q
+cross join lateral (select * from batch_jobs where no = q.batch_no offset 0) j  -- offset 0: see list_candidates
 where q.queued > 0 and q.next_ready_at <= $1
   and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null and (j.expires_at is null or j.expires_at > $1)
   and j.api_surface = any($2) and j.target = any($3) and j.schema_version <= $4;
 
 -- name: list_candidates
 -- Batches with items of a model to claim, most urgent first, and how their creator stands. Parked ones stay out until
--- it is time to look again.
+-- it is time to look again. `offset 0` keeps the batch looked up by its number: on a young database, without
+-- statistics, the plan is else quadratic in batches.
 select q.batch_no, j.account_id, j.key_id, j.expires_at, q.queued, a.role,
        a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2) as creator_valid,
        a.daily_quota_usd is not null or a.monthly_quota_usd is not null
            or k.daily_budget_usd is not null or k.monthly_budget_usd is not null as has_limits,
        u.blocked_until is not null or s.blocked_until is not null as is_parked
 from batch_queues q
-join batch_jobs j on j.no = q.batch_no
+cross join lateral (select * from batch_jobs where no = q.batch_no offset 0) j
 join accounts a on a.id = j.account_id
 join api_keys k on k.id = j.key_id
 join batch_user_state u on u.account_id = j.account_id
@@ -30,9 +32,12 @@ order by j.expires_at, q.batch_no limit $6;
 select pg_advisory_xact_lock(hashtextextended('ebbtide.claim.' || $1::text, 0));
 
 -- name: lock_user_states
--- Lock the accounts a transaction touches, in order, and read their recent batch time.
-select account_id, service_seconds * 0.5 ^ greatest(extract(epoch from $2::timestamptz - service_at) / 300, 0)
-       as service_seconds, at_cap
+-- Lock the accounts a transaction touches, in order, and read their recent batch time: halved every five minutes, and
+-- nothing after eight hours or once it is less than a millisecond, since a number too small for its type is an error.
+select account_id, at_cap,
+       case when service_seconds < 0.001 or service_at < $2::timestamptz - interval '8 hours' then 0
+            else service_seconds * 0.5::float8 ^ greatest(extract(epoch from $2 - service_at)::float8 / 300, 0)
+       end::float8 as service_seconds
 from batch_user_state where account_id = any($1) order by account_id for no key update;
 
 -- name: list_slots

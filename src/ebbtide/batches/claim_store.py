@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS
 from ebbtide.dialects.values import Target
@@ -58,8 +60,7 @@ class ClaimableBatch:
     expires_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedItem:
+class ClaimedItem(msgspec.Struct, frozen=True, gc=False):
     """An item this worker now owns under `claim_epoch`; `attempts` counted so far, before this one."""
 
     batch_no: int

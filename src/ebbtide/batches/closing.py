@@ -79,7 +79,7 @@ async def _take_items(conn: Connection, worker_no: int, held: list[int], now: da
     lost = await store.take_over(conn, worker_no, held, now)
     if not lost:
         return 0
-    await settle_store.add_attempts(conn, worker_no, [_lost_attempt(item, now) for item in lost])
+    await settle_store.add_attempts(conn, worker_no, [_lost_attempt(item) for item in lost], now)
     by_batch = Counter(item.batch_no for item in lost)
     by_queue = Counter((item.batch_no, item.model) for item in lost)
     await settle_store.count_settled(conn, [_unknown(batch_no, count) for batch_no, count in sorted(by_batch.items())])
@@ -89,7 +89,7 @@ async def _take_items(conn: Connection, worker_no: int, held: list[int], now: da
     return len(lost)
 
 
-def _lost_attempt(item: store.LostItem, now: datetime) -> AttemptRow:
+def _lost_attempt(item: store.LostItem) -> AttemptRow:
     return AttemptRow(
         batch_no=item.batch_no,
         item_id=item.id,
@@ -98,8 +98,7 @@ def _lost_attempt(item: store.LostItem, now: datetime) -> AttemptRow:
         model=item.model,
         route=None,
         outcome="lost",
-        started_at=None,
-        finished_at=now,
+        seconds=None,
         status_code=None,
         error_code=None,
         request_id=None,
@@ -136,3 +135,9 @@ async def purge_batches(database: Database, now: datetime) -> int:
                 await store.purge_batch(conn, batch_no)
             removed += some + 1
     return removed
+
+
+async def prune_workers(database: Database) -> None:
+    """Forget the workers that ended long ago."""
+    async with database.transaction() as conn:
+        await store.prune_workers(conn)

@@ -45,10 +45,19 @@ where batch_no = $1 and state = 'queued' and id in (
 returning model, state;
 
 -- name: expire
--- Waiting items of a batch whose window closed: one that was tried before ends with its last error.
-update batch_items set state = case when attempts > 0 and error_code is not null then 'failed' else 'expired' end
+-- Waiting items of a batch whose window closed, those that were never tried.
+update batch_items set state = 'expired', error_code = null, error_message = null, error_status = null
 where batch_no = $1 and state = 'queued' and id in (
-    select id from batch_items where batch_no = $1 and state = 'queued' limit $2)
+    select id from batch_items where batch_no = $1 and state = 'queued' and (attempts = 0 or error_code is null)
+    limit $2)
+returning model, state;
+
+-- name: run_out
+-- Waiting items of a batch whose window closed between two tries: each ends with its last error.
+update batch_items set state = 'failed'
+where batch_no = $1 and state = 'queued' and id in (
+    select id from batch_items where batch_no = $1 and state = 'queued' and attempts > 0 and error_code is not null
+    limit $2)
 returning model, state;
 
 -- name: give_up
@@ -83,9 +92,16 @@ values ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7)) returning no;
 update workers set lease_until = now() + make_interval(secs => $2)
 where no = $1 and ended_at is null and lease_until > now() returning no;
 
+-- name: lock_worker
+-- Wait for what the worker's own transactions, even those it broke off, still do under its name.
+select no from workers where no = $1 for update;
+
 -- name: end_worker
--- A worker that holds nothing any more is gone.
-update workers set ended_at = now() where no = $1 and ended_at is null;
+-- A worker is gone; one that yet holds items has lapsed, so that others take them over at once.
+update workers
+set lease_until = least(lease_until, now()),
+    ended_at = case when not exists (select from batch_items where worker_no = $1 and state = 'running') then now() end
+where no = $1 and ended_at is null;
 
 -- name: drop_worker_slots
 -- And so are its slots.
@@ -177,7 +193,8 @@ delete from batch_queues where batch_no = $1;
 delete from batch_jobs where no = $1;
 
 -- name: claim_sealing
--- Take the oldest batch whose items are all final and which no living worker is sealing.
+-- Take the oldest batch whose items are all final and which no living worker is sealing; one that broke here before,
+-- and so is this worker's already, comes last.
 update batch_jobs set owner_no = $1
 where no = (
     select no from batch_jobs j
@@ -185,7 +202,7 @@ where no = (
       and api_surface = any($2) and target = any($3) and schema_version <= $4
       and not exists (select from workers w
                       where w.no = j.owner_no and w.no <> $1 and w.ended_at is null and w.lease_until > now())
-    order by no limit 1 for update skip locked)
+    order by coalesce(owner_no = $1, false), no limit 1 for update skip locked)
 returning id;
 
 -- name: seal

@@ -75,7 +75,8 @@ async def end_waiting(conn: Connection, closing: str, batch_no: int, limit: int)
         case "cancelled":
             rows = await conn.fetch(_Q["cancel"], batch_no, limit)
         case "expired":
-            rows = await conn.fetch(_Q["expire"], batch_no, limit)
+            rows = await conn.fetch(_Q["run_out"], batch_no, limit)
+            rows += await conn.fetch(_Q["expire"], batch_no, limit - len(rows))
         case "full":
             rows = await conn.fetch(_Q["give_up"], batch_no, limit, "result_too_large", _FULL)
         case _:
@@ -170,6 +171,8 @@ async def beat(conn: Connection, worker_no: int, lease_seconds: float) -> bool:
 
 
 async def end_worker(conn: Connection, worker_no: int) -> None:
+    """The worker is gone, or, where it yet holds items, to be taken over from."""
+    await conn.execute(_Q["lock_worker"], worker_no)
     await conn.execute(_Q["drop_worker_slots"], worker_no)
     await conn.execute(_Q["end_worker"], worker_no)
 

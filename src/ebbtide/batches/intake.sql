@@ -29,7 +29,8 @@ select $1, model, queued, $4 from unnest($2::text[], $3::int[]) as q(model, queu
 insert into batch_user_state (account_id, service_at) values ($1, $2) on conflict do nothing;
 
 -- name: claim_validation
--- Take the oldest file batch that waits to be validated and that no living worker is reading.
+-- Take the oldest file batch that waits to be validated and that no living worker is reading. One that is this worker's
+-- already broke here before: it comes last, so that it holds up no other.
 update batch_jobs set owner_no = $1
 where no = (
     select no from batch_jobs j
@@ -37,7 +38,7 @@ where no = (
       and api_surface = any($2) and target = any($3) and schema_version <= $4
       and not exists (select from workers w
                       where w.no = j.owner_no and w.no <> $1 and w.ended_at is null and w.lease_until > now())
-    order by no limit 1 for update skip locked)
+    order by coalesce(owner_no = $1, false), no limit 1 for update skip locked)
 returning no, id, account_id, key_id, target, input_id, created_at, expires_at;
 
 -- name: lock_validating

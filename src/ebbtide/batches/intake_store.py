@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,6 +14,7 @@ from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "intake.sql")
 _ITEM_COLUMNS = ["batch_no", "model", "ready_at", "custom_id", "chunk", "line_offset", "line_length", "max_tokens"]
+_SLICE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,12 @@ async def add_items(conn: Connection, batch_no: int, items: Sequence[Item], now:
     await conn.execute(_Q["insert_queues"], batch_no, list(waiting), list(waiting.values()), now)
 
 
-def _records(batch_no: int, items: Sequence[Item], now: datetime) -> Iterable[tuple[object, ...]]:
-    return ((batch_no, i.model, now, i.custom_id, i.chunk, i.line_offset, i.line_length, i.max_tokens) for i in items)
+async def _records(batch_no: int, items: Sequence[Item], now: datetime) -> AsyncIterator[tuple[object, ...]]:
+    """The rows to copy. Encoding them is the event loop's work, so it is let go now and then."""
+    for start in range(0, len(items), _SLICE):
+        for i in items[start : start + _SLICE]:
+            yield batch_no, i.model, now, i.custom_id, i.chunk, i.line_offset, i.line_length, i.max_tokens
+        await asyncio.sleep(0)
 
 
 async def ensure_user_state(conn: Connection, account_id: str, now: datetime) -> None:

@@ -130,8 +130,7 @@ def window_end(created: datetime, hours: int) -> datetime | None:
     return created + timedelta(hours=hours) if hours else None
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True, gc=False):
     """A request that passed its checks: whose line lies at (chunk, offset, length) of the batch's input."""
 
     custom_id: str

@@ -71,10 +71,12 @@ from unnest($1::bigint[], $2::text[], $3::int[], $4::int[], $5::timestamptz[])
 where q.batch_no = d.batch_no and q.model = d.model;
 
 -- name: add_service
--- What accounts' items took, added to their recent batch time, which halves every five minutes.
+-- What accounts' items took, added to their recent batch time, which halves every five minutes (see lock_user_states).
 update batch_user_state u
-set service_seconds = u.service_seconds * 0.5 ^ greatest(extract(epoch from $3::timestamptz - u.service_at) / 300, 0)
-                      + d.seconds,
+set service_seconds = d.seconds +
+        case when u.service_seconds < 0.001 or u.service_at < $3::timestamptz - interval '8 hours' then 0
+             else u.service_seconds * 0.5::float8 ^ greatest(extract(epoch from $3 - u.service_at)::float8 / 300, 0)
+        end,
     service_at = greatest(u.service_at, $3)
 from unnest($1::text[], $2::float8[]) as d(account_id, seconds)
 where u.account_id = d.account_id;
@@ -95,14 +97,13 @@ returning no, phase;
 delete from batch_queues where batch_no = any($1);
 
 -- name: add_attempts
--- One row per try, with its bill; null is unknown, never zero.
+-- One row per try, all finished now, with its bill; null is unknown, never zero.
 insert into batch_attempts
     (batch_no, item_id, claim_epoch, attempt, worker_no, model, route, outcome, started_at, finished_at, status_code,
      error_code, request_id, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd)
-select batch_no, item_id, claim_epoch, attempt, $1, model, route, outcome, started_at, finished_at, status_code,
-       error_code, request_id, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd
-from unnest($2::bigint[], $3::bigint[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[], $9::timestamptz[],
-            $10::timestamptz[], $11::int[], $12::text[], $13::text[], $14::int[], $15::int[], $16::int[], $17::int[],
-            $18::numeric[])
-     as a(batch_no, item_id, claim_epoch, attempt, model, route, outcome, started_at, finished_at, status_code,
-          error_code, request_id, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd);
+select batch_no, item_id, claim_epoch, attempt, $1, model, route, outcome, $2::timestamptz - make_interval(secs => seconds),
+       $2, status_code, error_code, request_id, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd
+from unnest($3::bigint[], $4::bigint[], $5::int[], $6::int[], $7::text[], $8::text[], $9::text[], $10::float8[],
+            $11::int[], $12::text[], $13::text[], $14::int[], $15::int[], $16::int[], $17::int[], $18::numeric[])
+     as a(batch_no, item_id, claim_epoch, attempt, model, route, outcome, seconds, status_code, error_code, request_id,
+          input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd);

@@ -61,7 +61,7 @@ class HandedBackRow(NamedTuple):
 
 
 class AttemptRow(NamedTuple):
-    """One try, for the record. Token counts and cost are None where they are unknown."""
+    """One try, for the record. Token counts and cost are None where they are unknown, so is how long it took."""
 
     batch_no: int
     item_id: int
@@ -70,8 +70,7 @@ class AttemptRow(NamedTuple):
     model: str
     route: str | None
     outcome: str
-    started_at: datetime | None
-    finished_at: datetime
+    seconds: float | None
     status_code: int | None
     error_code: str | None
     request_id: str | None
@@ -146,9 +145,9 @@ async def hand_back(conn: Connection, rows: Sequence[HandedBackRow]) -> set[Item
     return await _move(conn, "hand_back", rows)
 
 
-async def add_attempts(conn: Connection, worker_no: int, rows: Sequence[AttemptRow]) -> None:
+async def add_attempts(conn: Connection, worker_no: int, rows: Sequence[AttemptRow], finished_at: datetime) -> None:
     if rows:
-        await conn.execute(_Q["add_attempts"], worker_no, *_columns(rows))
+        await conn.execute(_Q["add_attempts"], worker_no, finished_at, *_columns(rows))
 
 
 async def count_settled(conn: Connection, deltas: Sequence[BatchDelta]) -> None:

@@ -20,6 +20,7 @@ ITEM_MOVES: Final[Moves] = {
     "take_over": {"running": "queued"},
     "cancel": {"queued": "cancelled"},
     "expire": {"queued": "expired"},
+    "run_out": {"queued": "failed"},
     "give_up": {"queued": "failed"},
 }
 

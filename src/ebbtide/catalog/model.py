@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -55,7 +56,7 @@ class Route:
         """Whether the server is one that the operator runs: said so, or `auto` on a host of this machine."""
         if self.deployment_type != "auto":
             return self.deployment_type == "self_hosted"
-        return self.kind == "standin" or urlsplit(self.base_url).hostname in LOCAL_HOSTS
+        return self.kind == "standin" or _names_this_machine(self.base_url)
 
     @property
     def batch_allowed(self) -> bool:
@@ -91,6 +92,11 @@ class Model:
     def has_batch_route(self) -> bool:
         """Whether any route may carry batch work, whatever its weight at the moment."""
         return any(route.batch_allowed for route in self.routes)
+
+
+@cache
+def _names_this_machine(url: str) -> bool:
+    return urlsplit(url).hostname in LOCAL_HOSTS
 
 
 def is_auto_name(name: str) -> bool:

@@ -119,7 +119,8 @@ class _Family:
     def _ends_all(self, status: int, lived: float) -> bool:
         """Whether this end of a child is the end of the deployment, and not just of the child."""
         if self._stopping.is_set():
-            self._status = self._status or (1 if status else 0)
+            # A child that had not yet come so far as to listen for the signal ended by it.
+            self._status = self._status or (0 if status in (0, -signal.SIGTERM) else 1)
             return True
         if status == _SET_UP_WRONGLY and lived < _SETTLED and not self._settled:
             self._status = status

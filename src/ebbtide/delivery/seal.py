@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
+import structlog
+
 from ebbtide import ids
 from ebbtide.batches import end_store
 from ebbtide.batches.model import Job
@@ -20,6 +22,12 @@ from ebbtide.delivery.lines import result_line, succeeded
 from ebbtide.files import store as files
 from ebbtide.files.chunks import ChunkPacker
 from ebbtide.storage.pool import Connection, Database
+
+log = structlog.get_logger(__name__)
+
+
+class Superseded(Exception):
+    """Another worker has taken over the sealing and dropped what was written here."""
 
 
 class ResultWriter:
@@ -38,7 +46,7 @@ class ResultWriter:
             self._packer.write(result_line(result))
 
     async def store(self, database: Database, now: datetime) -> None:
-        """Store what has been packed so far."""
+        """Store what has been packed so far. Raises Superseded."""
         chunks = self._packer.take()
         if not chunks:
             return
@@ -46,6 +54,8 @@ class ResultWriter:
             if not self._began:
                 file = files.ResultFile(self.file_id, self._job.account_id, self._job.id, self._name)
                 await files.begin_file(conn, file, now)
+            elif not await files.hold_unfinished(conn, self.file_id):
+                raise Superseded
             await files.add_chunks(conn, self.file_id, chunks)
         self._began = True
 
@@ -80,6 +90,10 @@ async def seal_next(database: Database, worker_no: int, clock: Clock) -> int:
         await _write(database, job, (output, errors), clock)
         async with database.transaction() as conn:
             await _publish(conn, job, worker_no, (output, errors), clock.now())
+    except Superseded:
+        log.warning("seal_superseded", batch=job.id, worker=worker_no)
+        async with database.transaction() as conn:
+            await files.drop_files(conn, [output.file_id, errors.file_id])
     finally:
         output.close()
         errors.close()

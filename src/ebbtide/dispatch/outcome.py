@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from ebbtide.catalog.model import Model
 from ebbtide.dialects.values import Target, Usage
 from ebbtide.errors import UpstreamFailed
@@ -43,8 +45,7 @@ ErrorCode = Literal[
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(msgspec.Struct, frozen=True):
     """Seconds: to open a connection, for the whole call, and between two reads of a stream (None: no limit)."""
 
     connect: float = 10.0
@@ -52,8 +53,7 @@ class Timeouts:
     gap: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One request to a model. `body` is what the client sent; `requested` is the model's name as the client wrote it.
 
     `max_bytes` limits the answer; `timeouts` replaces the dispatcher's own; `asks_usage` whether the caller of a
@@ -70,8 +70,7 @@ class Call:
     asks_usage: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True):
     """A good answer: one line of JSON with `model` as the caller named it. Times in seconds of the monotonic clock.
 
     `usage` is None when the upstream did not report it: the cost is unknown then, never zero.

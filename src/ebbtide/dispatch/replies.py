@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
@@ -42,8 +42,7 @@ _REFUSED_KEY = "The model's server did not accept the gateway's credentials"
 _PARAM = re.compile(r"[A-Za-z0-9_.\[\]-]{1,128}")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """Who was asked, and when, in seconds of the monotonic clock."""
 
     call: Call

@@ -16,6 +16,7 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 import aiohttp
+import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -34,8 +35,7 @@ _MAX_LIST_BYTES = 16 * 1024 * 1024
 _LIST_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=5)
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An upstream's answer as it came. `body` is cut short for an error that is very long."""
 
     status: int
@@ -66,8 +66,7 @@ class StreamBroken(Exception):
         self.broken = broken
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One POST to one route."""
 
     route: Route

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import replace
 
 import msgspec
 
@@ -62,7 +61,7 @@ class Streaming:
         return b"".join(events)
 
     def _failure(self, broken: Broken | None) -> Failed | None:
-        chat, asked = self._chat, replace(self._asked, finished_at=self._monotonic())
+        chat, asked = self._chat, msgspec.structs.replace(self._asked, finished_at=self._monotonic())
         if chat.error is not None:
             return judge_told(chat.error, 502, asked, chat.usage)
         if chat.done:

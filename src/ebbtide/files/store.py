@@ -66,6 +66,11 @@ async def begin_file(conn: Connection, file: ResultFile, now: datetime) -> None:
     await conn.execute(_Q["begin_file"], file.id, file.account_id, file.batch_id, file.filename, now)
 
 
+async def hold_unfinished(conn: Connection, file_id: str) -> bool:
+    """False when somebody dropped the half-written file."""
+    return await conn.fetchval(_Q["hold_unfinished"], file_id) is not None
+
+
 async def finish_file(
     conn: Connection, file_id: str, size: int, sha256: bytes, times: tuple[datetime, datetime | None]
 ) -> None:

@@ -22,6 +22,10 @@ values ($1, $2, $3, $4, 'stored', $5, $6, $7, $8, $9);
 insert into batch_files (id, account_id, batch_id, purpose, state, filename, created_at)
 values ($1, $2, $3, 'batch_output', 'writing', $4, $5);
 
+-- name: hold_unfinished
+-- Keep a half-written result file from being dropped while more of it is stored; nothing comes back once it was.
+select id from batch_files where id = $1 and state = 'writing' for key share;
+
 -- name: finish_file
 -- Fix a result file's size and digest: from here on its bytes never change.
 update batch_files set state = 'stored', bytes = $2, sha256 = $3, created_at = $4, expires_at = $5

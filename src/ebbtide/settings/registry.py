@@ -173,7 +173,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _role_cap("pro", 16),
     _role_cap("internal", 64),
     _role_cap("admin", 64),
-    _number("BATCH_MAX_LINE_KB", 4_096, (1, 65_536), "KiB", "The longest line of an input file."),
+    _number("BATCH_MAX_LINE_KB", 4_096, (1, 32_768), "KiB", "The longest line of an input file."),
     _number("BATCH_MAX_RESULT_KB", 4_096, (1, 65_536), "KiB", "The largest answer that one batch request may store."),
     _number(
         "BATCH_MAX_RESULTS_MB_PER_BATCH",

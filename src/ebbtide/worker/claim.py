@@ -18,7 +18,7 @@ from ebbtide.batches import claim_store as store
 from ebbtide.batches import standing_store
 from ebbtide.batches.claim_store import Candidate, ClaimedItem, HeldSlots, UserState
 from ebbtide.batches.end_store import fail_batch
-from ebbtide.batches.model import DUTY_CHANNEL
+from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
@@ -85,8 +85,11 @@ class Claimer:
         candidates = await self._candidates(work_round)
         if not candidates and not self._lanes.of_model(work_round.model):
             return 0
+        era = self._lanes.era
         async with self._context.database.transaction() as conn:
             limits, works = await self._claim(conn, work_round, candidates)
+        if self._lanes.era != era:
+            return 0  # the lease was lost on the way: what was claimed is taken over with the rest
         self._lanes.add(works)
         self._holdings.add(works)
         self._lanes.limits_set(work_round.model)
@@ -140,7 +143,9 @@ class Claimer:
             lane = self._lanes.lane(model, account_id)
             lane.limit = min(lane.limit, limit)
         works = await self._take(conn, work_round, takes, _Offer(paying, money)) if takes else []
-        await self._tell(conn, work_round, shares, limits, works)
+        kept = await self._record_slots(conn, work_round, shares, limits, works)
+        if _gives_up(usage.held, work_round.worker_no, kept):
+            await notify(conn, WORK_CHANNEL, model)
         await self._holdings.tell(conn, work_round.worker_no, money.limited, more=works)
         await standing_store.set_at_cap(conn, _news_of_caps(shares, states))
         return limits, works
@@ -170,8 +175,8 @@ class Claimer:
         shares = []
         for account_id, state in usage.states.items():
             lane = lanes.get(account_id)
-            role = roles.get(account_id)
-            cap = work_round.settings.batch_role_concurrency(role.value) if role else 0
+            role = roles.get(account_id) or (lane.waiting[0].role if lane and lane.waiting else None)
+            cap = (work_round.settings.batch_role_concurrency(role.value) if role else 0) or _UNLIMITED
             used = usage.elsewhere.get(account_id, 0) + usage.by_others(account_id, work_round.worker_no)
             shares.append(
                 Share(
@@ -180,7 +185,8 @@ class Claimer:
                     waiting=len(lane.waiting) if lane else 0,
                     queued=queued[account_id],
                     service=state.service,
-                    most=max(cap - used, 0) if cap else _UNLIMITED,
+                    cap=cap,
+                    most=max(cap - used, 0),
                 )
             )
         return shares
@@ -258,15 +264,18 @@ class Claimer:
             if c.queued > claimed[c.batch_no] and claimed[c.batch_no] >= asked.get(c.batch_no, 0)
         ]
 
-    async def _tell(
+    async def _record_slots(
         self,
         conn: Connection,
         work_round: Round,
         shares: Sequence[Share],
         limits: dict[str, int],
         works: Sequence[Work],
-    ) -> None:
-        """Tell the others what this worker holds, and where it wanted more; slots without items are not kept."""
+    ) -> int:
+        """Tell the others what this worker holds, and where it wanted more; slots without items are not kept.
+
+        Returns how many slots it keeps.
+        """
         claimed = Counter(work.batch.account_id for work in works)
         rows = []
         for share in shares:
@@ -274,8 +283,9 @@ class Claimer:
             useful = lane.in_flight + len(lane.waiting) + claimed[share.account_id]
             limits[share.account_id] = min(limits[share.account_id], useful)
             held = max(limits[share.account_id], lane.in_flight)
-            rows.append((share.account_id, held, max(share.demand - held, 0)))
+            rows.append((share.account_id, held, max(share.appetite - held, 0)))
         await store.set_slots(conn, work_round.model, work_round.worker_no, rows)
+        return sum(kept for _, kept, _ in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +298,12 @@ class _Usage:
 
     def by_others(self, account_id: str, worker_no: int) -> int:
         return sum(s.slots for s in self.held if s.account_id == account_id and s.worker_no != worker_no)
+
+
+def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:
+    """Whether slots become free that another worker waits for: it need not find that out by polling."""
+    mine = sum(slots.slots for slots in held if slots.worker_no == worker_no)
+    return kept < mine and any(slots.wants for slots in held if slots.worker_no != worker_no)
 
 
 def _news_of_caps(shares: Sequence[Share], states: dict[str, UserState]) -> dict[str, bool]:

@@ -22,7 +22,7 @@ class Share:
     """One account's stand on a model, at one worker.
 
     `in_flight` requests run here now and `waiting` are claimed and not started; `queued` may be claimed;
-    `service` is its recent batch time in seconds; `most` is how many slots its own cap leaves it here.
+    `service` is its recent batch time in seconds; `cap` is its role's, `most` what of that others leave it here.
     """
 
     account_id: str
@@ -30,11 +30,17 @@ class Share:
     waiting: int
     queued: int
     service: float
+    cap: int
     most: int
 
     @property
+    def appetite(self) -> int:
+        """How many slots it could use if nobody else held any."""
+        return min(self.in_flight + self.waiting + self.queued, self.cap)
+
+    @property
     def demand(self) -> int:
-        return min(self.in_flight + self.waiting + self.queued, self.most)
+        return min(self.appetite, self.most)
 
 
 def allot(shares: Sequence[Share], slots: int, expected_seconds: float) -> dict[str, int]:

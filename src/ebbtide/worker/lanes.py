@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
+import msgspec
+
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.claim_store import ClaimableBatch, ClaimedItem
 
 LIMITS_HOLD: Final = 3.0  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True, gc=False):
     """A claimed item and its batch; the role its owner had when it was claimed, and what it may cost in USD."""
 
     item: ClaimedItem
@@ -48,6 +49,7 @@ class Lanes:
 
     def __init__(self, start: Callable[[Work], None]) -> None:
         self._start = start
+        self.era = 0  # goes up each time everything is forgotten
         self._lanes: dict[str, dict[str, Lane]] = {}
         self._set_at: dict[str, float] = {}
 
@@ -56,7 +58,11 @@ class Lanes:
         return self._lanes.get(model, {})
 
     def lane(self, model: str, account_id: str) -> Lane:
-        return self._lanes.setdefault(model, {}).setdefault(account_id, Lane())
+        lanes = self._lanes.setdefault(model, {})
+        lane = lanes.get(account_id)
+        if lane is None:
+            lane = lanes[account_id] = Lane()
+        return lane
 
     def models(self) -> list[str]:
         return list(self._lanes)
@@ -120,6 +126,7 @@ class Lanes:
 
     def clear(self) -> None:
         """Forget everything."""
+        self.era += 1
         self._lanes.clear()
 
     def _all(self) -> Iterator[Lane]:

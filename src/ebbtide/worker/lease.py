@@ -78,6 +78,9 @@ class Lease:
         return True
 
     async def end(self) -> None:
-        """Leave in good order, holding nothing. Raises Unavailable."""
+        """Leave; what should still be held here, such as by a claim that was broken off, others take over at once.
+
+        Raises Unavailable.
+        """
         async with self._database.transaction() as conn:
             await store.end_worker(conn, self.worker_no)

@@ -9,7 +9,6 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -71,6 +70,7 @@ class Worker:
         self._hungry: set[str] = set()
         self._wake = asyncio.Event()
         self._look_again = True
+        self._looked_at = 0.0
         self._duties: list[Duty] = []
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -142,6 +142,7 @@ class Worker:
         removed += await retention.expire_files(database, now)
         removed += await retention.purge_files(database, now)
         removed += await prune_webhooks(database, now)
+        await closing.prune_workers(database)
         return removed
 
     # Claiming -------------------------------------------------------------------------------------------------------
@@ -165,8 +166,10 @@ class Worker:
             return 0
         models = self._hungry
         self._hungry = set()
-        if self._look_again or not models:
+        # Nobody announces that a retry's time has come, so a worker that is busy with some models looks at all too.
+        if self._look_again or not models or time.monotonic() - self._looked_at > POLL_SECONDS:
             self._look_again = False
+            self._looked_at = time.monotonic()
             async with self._context.database.connection() as conn:
                 models |= {*await claim_store.waiting_models(conn, now), *self._lanes.models()}
         try:
@@ -208,18 +211,18 @@ class Worker:
     async def _run(self, work: Work) -> None:
         worker_no = self._lease.worker_no
         began = time.monotonic()
-        done = Done(work, None, self._context.catalog.current.resolve(work.model), ids.request_id())
+        model = self._context.catalog.current.resolve(work.model)
+        was_cut_off = False
         try:
             outcome = await self._runner.run(work)
         except asyncio.CancelledError:
-            outcome = interrupted()
-            done = replace(done, was_cut_off=True)
+            outcome, was_cut_off = interrupted(), True
         self._running.pop(_this_task())
         if worker_no != self._lease.worker_no:
             return  # the lease was lost: the item is somebody else's
         seconds = time.monotonic() - began
         self._pace.ran(work.model, seconds)
-        done = replace(done, outcome=outcome, seconds=seconds)
+        done = Done(work, outcome, model, ids.request_id(), seconds, was_cut_off)
         self._settler.put(done)
         if sign(done)[0] in UNWELL:
             self._unwell.append(work)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from ebbtide.batches.claim_store import HeldSlots
 from ebbtide.batches.standing_store import ModelStanding
@@ -41,6 +41,9 @@ def model_room(standing: ModelStanding, settings: Settings, own_interactive: int
     return Room(min(slots, 1) if standing.state.probes(now) else slots, reason)
 
 
+_MOST_PER_SLOT: Final = 4
+
+
 def room_here(cap: int, held: Sequence[HeldSlots], worker_no: int) -> int:
     """The most slots this worker may hold of a model whose deployment-wide cap is `cap`.
 
@@ -57,8 +60,8 @@ def room_here(cap: int, held: Sequence[HeldSlots], worker_no: int) -> int:
 def prefetch(limit: int, mean_seconds: float, round_trip_seconds: float) -> int:
     """How many items beyond its slots a worker holds ready, so that a freed slot is busy again at once.
 
-    As many as finish while a claim is under way, one at least; never more than the slots themselves.
+    As many as finish while a claim is under way, one at least; never more than a few times the slots themselves.
     """
     if limit == 0:
         return 0
-    return max(1, min(limit, math.ceil(limit * round_trip_seconds / max(mean_seconds, 1e-3))))
+    return max(1, min(_MOST_PER_SLOT * limit, math.ceil(limit * round_trip_seconds / max(mean_seconds, 1e-3))))

@@ -33,20 +33,24 @@ class Runner:
 
     async def run(self, work: Work) -> Outcome:
         """Answered or Failed. Raises nothing but a cancellation; waits while the database is away."""
+        sent = False
         try:
-            return await self._run(work)
-        except asyncio.CancelledError:
-            raise
+            call = await self._prepare(work)
+            if isinstance(call, Failed):
+                return call
+            sent = True
+            return await self.dispatcher.call(call)
         except Exception as error:
             log.error("item_broke", batch=work.batch.id, item=work.item.id, error=type(error).__name__, exc_info=error)
-            return broken("The gateway could not run this request", sent=True)
+            return broken("The gateway could not run this request", sent=sent)
 
-    async def _run(self, work: Work) -> Outcome:
+    async def _prepare(self, work: Work) -> Call | Failed:
+        """The call that a work is, or why there can be none."""
         model = self.catalog.current.usable(work.model, work.role)
         if model is None:
             return Failed("no_route", 404, "model_not_found", f"Model '{work.model}' not found", sent=False)
         body = bytes(read_line(await self._line(work)).body)
-        call = Call(
+        return Call(
             target=work.batch.target,
             model=model,
             body=body,
@@ -54,7 +58,6 @@ class Runner:
             source="batch",
             max_bytes=self.settings.current.batch_max_result_kb * 1024,
         )
-        return await self.dispatcher.call(call)
 
     async def _line(self, work: Work) -> memoryview:
         while True:

@@ -136,7 +136,8 @@ class Settler:
 
     async def _record(self, conn: Connection, stood: Sequence[Verdict], now: datetime) -> None:
         """Everything that counts: for the rows that were still ours, and in the transaction that moved them."""
-        await settle_store.add_attempts(conn, self.worker_no, [v.attempt(now) for v in stood if v.verb != "hand_back"])
+        attempts = [v.attempt() for v in stood if v.verb != "hand_back"]
+        await settle_store.add_attempts(conn, self.worker_no, attempts, now)
         await settle_store.count_settled(conn, _batch_deltas(stood))
         await settle_store.count_released(conn, _queue_deltas(stood, now))
         await settle_store.add_service(conn, _service(stood), now)

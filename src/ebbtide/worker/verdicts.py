@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Final, Literal
+
+import msgspec
 
 from ebbtide.batches.rests import Sign
 from ebbtide.batches.retry import QUEUED_DELAY, backoff, next_try
@@ -26,8 +27,7 @@ _UNSTORABLE: Final = "The answer could not be stored"
 _NO_STORAGE: Final = "The batch's answers have reached their storage limit"
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """A work that came to an end here: its outcome, or None when it was never started.
 
     `model` gives the prices; None when the model was unknown. `was_cut_off`: this worker stopped before the answer.
@@ -43,8 +43,7 @@ class Done:
     is_last_resort: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What a settle does with a done work. `cost` is None when it is unknown; `ready_at` is set for a retry."""
 
     done: Done
@@ -86,7 +85,7 @@ class Verdict:
             *self.key, self.epoch, failed.code, failed.message, failed.status, self.counted, self.ready_at
         )
 
-    def attempt(self, now: datetime) -> AttemptRow:
+    def attempt(self) -> AttemptRow:
         """The record of this try."""
         outcome = self.done.outcome
         assert outcome is not None
@@ -100,8 +99,7 @@ class Verdict:
             model=self.done.work.model,
             route=outcome.route,
             outcome=_ATTEMPT[self.verb] if self.counted else "queued",
-            started_at=now - timedelta(seconds=self.done.seconds),
-            finished_at=now,
+            seconds=self.done.seconds,
             status_code=outcome.status,
             error_code=failed.code if failed else None,
             request_id=self.done.request_id,
@@ -188,7 +186,7 @@ def too_much(verdict: Verdict) -> Verdict:
     failed = Failed(
         "too_large", 502, "result_too_large", _NO_STORAGE, sent=True, route=outcome.route, usage=outcome.usage
     )
-    return replace(verdict, done=replace(done, outcome=failed), verb="fail")
+    return msgspec.structs.replace(verdict, done=msgspec.structs.replace(done, outcome=failed), verb="fail")
 
 
 def _bill(done: Done, usage: Usage | None) -> Decimal | None:
@@ -202,4 +200,4 @@ def unstorable(done: Done) -> Done:
     outcome = done.outcome
     sent = isinstance(outcome, Answered) or (isinstance(outcome, Failed) and outcome.sent)
     failed = Failed("internal", 500, "upstream_error", _UNSTORABLE, sent=sent)
-    return replace(done, outcome=failed, is_last_resort=True)
+    return msgspec.structs.replace(done, outcome=failed, is_last_resort=True)

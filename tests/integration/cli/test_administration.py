@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ Capture = pytest.CaptureFixture[str]
 def _environment(database_url: str, listen_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EBBTIDE_DATABASE_URL", database_url)
     monkeypatch.setenv("EBBTIDE_DATABASE_LISTEN_URL", listen_url)
+    for name in [name for name in os.environ if name.startswith("EBBTIDE_TEST_")]:
+        monkeypatch.delenv(name)  # how the suite finds its server is nothing that a gateway knows
 
 
 def is_there(path: Path) -> bool:
@@ -104,8 +107,9 @@ async def test_refusals_are_one_line(capsys: Capture) -> None:
         assert capsys.readouterr().err == f"ebbtide: {message}\n"
 
 
-async def test_a_database_that_is_not_there(database_url: str, capsys: Capture) -> None:
-    missing = urlunsplit(urlsplit(database_url)._replace(path="/no_such_database"))
+async def test_a_database_that_is_not_there(listen_url: str, capsys: Capture) -> None:
+    # The direct way: a pooler tells a missing database as a server that is away.
+    missing = urlunsplit(urlsplit(listen_url)._replace(path="/no_such_database"))
     assert await ebbtide("accounts", "list", "--database-url", missing) == exits.USAGE
     assert "database" in capsys.readouterr().err
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from tests.domain import own_world, shared_database, world
 from tests.webhook_receiver import Receiver, write_authority
 
 from ebbtide.accounts.accounts import create_account
@@ -23,6 +24,8 @@ from ebbtide.delivery.webhooks import Registrar, list_events, set_webhook
 from ebbtide.dialects.openai.webhook import SetWebhook
 from ebbtide.settings.snapshot import Settings, SettingsSource
 from ebbtide.storage.pool import Database
+
+__all__ = ["own_world", "shared_database", "world"]
 
 PRIVATE = Settings(batch_webhook_allow_private_targets=True)
 

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -326,7 +326,7 @@ async def test_the_first_error_is_kept_unless_a_later_one_is_final(
 
 async def test_a_batch_never_leaves_its_routes(upstream: FakeUpstream, dispatcher: Dispatcher) -> None:
     cloud = route(upstream.url, "cloud", deployment_type="provider_api")
-    failed = await dispatcher.call(replace(call(cloud), source="batch"))
+    failed = await dispatcher.call(msgspec.structs.replace(call(cloud), source="batch"))
     assert isinstance(failed, Failed)
     assert (failed.status, failed.code, failed.sent) == (400, "batch_route_unavailable", False)
     assert upstream.count == 0
@@ -334,7 +334,7 @@ async def test_a_batch_never_leaves_its_routes(upstream: FakeUpstream, dispatche
 
 async def test_the_built_in_stand_in_answers_in_its_time(dispatcher: Dispatcher) -> None:
     here = Route(id="here", kind="standin", model="inside", latency=0.05)
-    answered = await dispatcher.call(replace(call(here), source="batch"))
+    answered = await dispatcher.call(msgspec.structs.replace(call(here), source="batch"))
     assert isinstance(answered, Answered)
     assert answered.finished_at - answered.started_at >= 0.05
     assert msgspec.json.decode(answered.body)["model"] == "mine"

@@ -1,0 +1,174 @@
+"""Files: in byte for byte and out again, whole or in part; limits that hold when several come at once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+
+import pytest
+from tests.domain import World
+
+from ebbtide.accounts.roles import Role
+from ebbtide.errors import EbbtideError, Forbidden, InvalidRequest, LimitReached, NotFound, TooLarge
+from ebbtide.files.chunks import CHUNK_BYTES
+from ebbtide.files.download import read_chunk, read_content
+from ebbtide.files.library import delete_file, get_file, list_files
+from ebbtide.files.model import FileQuery
+from ebbtide.files.upload import Upload, check_may_upload
+
+MIB = 1 << 20
+
+
+def some_bytes(size: int, line: int = 200) -> bytes:
+    rng = random.Random(size)
+    body = bytearray(rng.randbytes(size))
+    body[::line] = b"\n" * len(body[::line])
+    return bytes(body)
+
+
+CONTENTS = {
+    "one byte": b"x",
+    "no newline at all": b"x" * (CHUNK_BYTES * 2 + 17),
+    "only newlines": b"\n" * 5_000,
+    "odd bytes": bytes(range(256)) * 300,
+    "many chunks": some_bytes(4 * MIB + 123),
+    "exactly a chunk": b"y" * (CHUNK_BYTES - 1) + b"\n",
+    "crlf and bom": b"\xef\xbb\xbf" + b"a\r\nb\r\n" * 1_000,
+}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+async def test_a_file_comes_back_byte_for_byte(world: World, name: str) -> None:
+    content = CONTENTS[name]
+    file = await world.upload(content)
+    assert (file.size, file.sha256) == (len(content), hashlib.sha256(content).digest())
+    assert await world.content(file.id) == content
+    assert await get_file(world.database, world.owner, file.id, world.clock.now()) == file
+    chunks = await world.fetch("select * from batch_file_chunks where file_id = $1 order by chunk", file.id)
+    assert [row["chunk"] for row in chunks] == list(range(len(chunks)))
+    assert sum(row["raw_length"] for row in chunks) == len(content)
+    begins = [sum(row["raw_length"] for row in chunks[:n]) for n in range(len(chunks))]
+    assert [row["raw_offset"] for row in chunks] == begins
+
+
+async def test_any_range_of_a_file(world: World) -> None:
+    content = some_bytes(3 * MIB + 7)
+    file = await world.upload(content)
+    cuts = await world.fetch("select raw_offset from batch_file_chunks where file_id = $1", file.id)
+    edges = [edge + step for row in cuts for edge in (row["raw_offset"],) for step in (-1, 0, 1) if edge + step >= 0]
+    rng = random.Random(3)
+    ranges = [(a, b) for a in edges for b in (a + 1, a + MIB, len(content))] + [
+        tuple(sorted(rng.sample(range(len(content)), 2))) for _ in range(10)
+    ]
+    for start, stop in ranges:
+        got = b"".join([piece async for piece in read_content(world.database, file, start, stop)])
+        assert got == content[start:stop], (start, stop)
+    for start, stop in ((0, len(content) + 99), (len(content), len(content)), (5, 5)):
+        got = b"".join([piece async for piece in read_content(world.database, file, start, stop)])
+        assert got == content[start:stop]
+
+
+async def test_bytes_that_are_gone_are_not_found(world: World) -> None:
+    file = await world.upload(b"abc\n")
+    await world.value("delete from batch_file_chunks returning 1")
+    with pytest.raises(NotFound):
+        await anext(read_content(world.database, file))
+    with pytest.raises(NotFound):
+        await read_chunk(world.database, file.id, 0)
+
+
+async def test_an_upload_over_the_limit_is_refused_as_it_comes(world: World) -> None:
+    with Upload(10) as upload:
+        upload.write(b"x" * 10)
+        with pytest.raises(TooLarge):
+            upload.write(b"x")
+        assert upload.size == 10
+    with pytest.raises(InvalidRequest) as told:
+        await world.upload(b"")
+    assert told.value.code == "empty_file"
+    assert await world.value("select count(*) from batch_files") == 0
+
+
+async def test_the_store_of_an_account_holds_under_concurrency_and_is_freed_at_once(world: World) -> None:
+    world.set(batch_files_max_total_mb_per_user=1)
+    part = b"x" * (MIB // 3)
+    results = await asyncio.gather(*(world.upload(part) for _ in range(6)), return_exceptions=True)
+    refused = [result for result in results if isinstance(result, EbbtideError)]
+    kept = [result for result in results if not isinstance(result, BaseException)]
+    assert (len(kept), len(refused)) == (3, 3)
+    assert {(type(error), error.code) for error in refused} == {(TooLarge, "file_storage_limit")}
+    other = await world.account("other")
+    await world.upload(part, owner=other)
+    await delete_file(world.database, world.owner, kept[0].id, world.clock.now())
+    await world.upload(part)
+
+
+async def test_the_hourly_count_includes_what_was_deleted(world: World) -> None:
+    world.set(batch_file_uploads_per_hour=2)
+    settings = world.settings.current
+    for _ in range(2):
+        await check_may_upload(world.database, world.owner, settings, world.clock.now())
+        file = await world.upload(b"x\n")
+        await delete_file(world.database, world.owner, file.id, world.clock.now())
+    with pytest.raises(LimitReached):
+        await check_may_upload(world.database, world.owner, settings, world.clock.now())
+    world.clock.move(hours=1, seconds=1)
+    await check_may_upload(world.database, world.owner, settings, world.clock.now())
+
+
+async def test_a_role_below_the_minimum_may_not_upload(world: World) -> None:
+    low = await world.account("low", Role.PRO)
+    with pytest.raises(Forbidden):
+        await check_may_upload(world.database, low, world.settings.current, world.clock.now())
+
+
+async def test_files_are_listed_in_exact_pages_either_way(world: World) -> None:
+    names = [(await world.upload(f"{n}\n".encode())).id for n in range(6)]
+    await world.upload(b"x\n", owner=await world.account("other"))
+    await world.many(1)  # its lines are nobody's file
+
+    async def page(**query: object) -> tuple[list[str], bool]:
+        found = await list_files(world.database, world.owner, FileQuery(**query), world.clock.now())  # type: ignore[arg-type]  # by name
+        return [file.id for file in found.items], found.has_more
+
+    assert await page() == (names[::-1], False)
+    assert await page(newest_first=False) == (names, False)
+    assert await page(limit=3) == (names[:2:-1], True)
+    assert await page(limit=3, after=names[3]) == (names[2::-1], False)
+    assert await page(limit=3, after=names[2], newest_first=False) == (names[3:], False)
+    assert await page(purpose="batch_output") == ([], False)
+    await delete_file(world.database, world.owner, names[3], world.clock.now())
+    assert await page(limit=3, after=names[3]) == (names[2::-1], False)
+    with pytest.raises(InvalidRequest):
+        await page(after="file-nothing")
+
+
+async def test_nobody_elses_file_can_be_seen_or_deleted(world: World) -> None:
+    file = await world.upload(b"x\n")
+    stranger, admin = await world.account("stranger"), await world.account("root", Role.ADMIN)
+    now = world.clock.now()
+    for act in (get_file, delete_file):
+        with pytest.raises(NotFound):
+            await act(world.database, stranger, file.id, now)
+    assert (await get_file(world.database, admin, file.id, now)).id == file.id
+    with pytest.raises(NotFound):
+        await delete_file(world.database, admin, file.id, now)
+    await delete_file(world.database, world.owner, file.id, now)
+    with pytest.raises(NotFound):
+        await delete_file(world.database, world.owner, file.id, now)
+
+
+async def test_a_direct_batchs_lines_are_no_file(world: World) -> None:
+    job = await world.many(1)
+    with pytest.raises(NotFound):
+        await get_file(world.database, world.owner, job.input_id, world.clock.now())
+
+
+async def test_a_file_is_gone_when_its_time_is_over(world: World) -> None:
+    world.set(batch_file_retention_days=2)
+    file = await world.upload(b"x\n")
+    world.clock.move(days=2)
+    with pytest.raises(NotFound):
+        await get_file(world.database, world.owner, file.id, world.clock.now())
+    assert (await list_files(world.database, world.owner, FileQuery(), world.clock.now())).items == []

@@ -1,0 +1,353 @@
+"""Workers that die, stall, stop and come back: every item ends once, and no late word changes anything."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from tests.domain import World, answered, books, failed, jsonl, request
+from tests.fake_upstream import Behaviour
+
+from ebbtide.batches import closing
+from ebbtide.batches.model import Job
+from ebbtide.clock import SystemClock
+from ebbtide.dialects.values import Usage
+from ebbtide.dispatch.outcome import Answered, Outcome
+from ebbtide.errors import Unavailable
+from ebbtide.worker.duties import Duty, repeat
+from ebbtide.worker.loop import Worker
+
+
+async def take_over(world: World) -> int:
+    return await closing.take_over(world.database, world.clock.now())
+
+
+async def test_a_dead_workers_items_are_taken_over_each_lost_try_on_record(world: World) -> None:
+    job = await world.many(5)
+    world.set(batch_model_concurrency=3)
+    dead = await world.hands()
+    await dead.claim()
+    held = await world.value("select count(*) from batch_items where state = 'running'")
+    assert await take_over(world) == 0
+    await world.lapse(dead.worker_no)
+    world.clock.move(minutes=2)
+    assert await take_over(world) == held
+    assert await take_over(world) == 0
+    rows = await world.attempts(job)
+    assert {(row["outcome"], row["cost_usd"], row["attempt"], row["route"]) for row in rows} == {
+        ("lost", None, 1, None)
+    }
+    now = await world.job(job)
+    assert (now.cost_unknown_attempts, now.cost_usd) == (held, Decimal(0))
+    assert await world.value("select ended_at is not null from workers where no = $1", dead.worker_no)
+    assert await world.value("select count(*) from batch_slots where worker_no = $1", dead.worker_no) == 0
+    assert await books(world.database) == {}
+    # The try is counted across the crash; the next one is the second.
+    world.set(batch_model_concurrency=64)
+    async with world.worker():
+        ended = await world.until_ended(job)
+    assert (ended.completed, ended.cost_unknown_attempts) == (5, held)
+    assert sorted(row["attempt"] for row in await world.attempts(job) if row["outcome"] == "completed") == [
+        *[1] * (5 - held),
+        *[2] * held,
+    ]
+
+
+async def test_a_stale_workers_late_words_change_nothing(world: World) -> None:
+    job = await world.many(4)
+    stale = await world.hands()
+    await stale.claim()
+    await world.lapse(stale.worker_no)
+    await take_over(world)
+    fresh = await world.hands()
+    await fresh.claim()
+    before = [dict(item) for item in await world.items(job)]
+    late: list[Outcome | None] = [answered("late"), failed(400), failed(503), None]
+    await stale.settle(*zip(list(stale.running), late, strict=True))
+    assert [dict(item) for item in await world.items(job)] == before
+    assert {row["outcome"] for row in await world.attempts(job)} == {"lost"}
+    assert await books(world.database) == {}
+    await fresh.settle(*((work, answered("mine")) for work in list(fresh.running)))
+    assert (await world.job(job)).status == "completed"
+    assert await books(world.database) == {}
+
+
+async def test_take_over_goes_in_steps_and_ends_the_worker_last(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closing, "_STEP_BATCHES", 2)
+    world.set(batch_max_active_per_user=10)
+    for _ in range(5):
+        await world.many(2)
+    hands = await world.hands()
+    await hands.claim()
+    await world.lapse(hands.worker_no)
+    assert [await take_over(world) for _ in range(4)] == [4, 4, 2, 0]
+    assert await world.value("select ended_at is not null from workers where no = $1", hands.worker_no)
+    assert await books(world.database) == {}
+
+
+async def test_two_take_overs_at_once_count_each_item_once(world: World) -> None:
+    job = await world.many(30)
+    hands = await world.hands()
+    await hands.claim()
+    await world.lapse(hands.worker_no)
+    assert sum(await asyncio.gather(*(take_over(world) for _ in range(4)))) == 30
+    assert len(await world.attempts(job)) == 30
+    assert await books(world.database) == {}
+
+
+async def test_a_worker_that_ends_with_items_in_hand_leaves_them_to_be_taken_over(world: World) -> None:
+    """A claim may have committed just as its worker stopped: nobody but the database knows of those items."""
+    job = await world.many(3)
+    lease = world.lease()
+    await lease.register()
+    hands = await world.hands()
+    hands.worker_no = lease.worker_no
+    await hands.claim()
+    await lease.end()
+    assert await take_over(world) == 3
+    assert set((await world.states(job)).values()) == {"queued"}
+    assert await books(world.database) == {}
+
+
+async def test_a_worker_keeps_its_lease_however_long_its_items_wait(world: World) -> None:
+    world.upstream.decide = lambda _: Behaviour(latency=0.7)
+    job = await world.many(3)
+    world.set(batch_model_concurrency=1)
+    async with world.worker(lease=world.lease(seconds=1.0, beat=0.2)):
+        await world.upstream.arrived.get()
+
+        async def third_arrived() -> bool:
+            assert await take_over(world) == 0
+            return world.upstream.count == 3
+
+        await world.until(third_arrived)
+        await world.until_ended(job)
+    assert {row["outcome"] for row in await world.attempts(job)} == {"completed"}
+    assert await world.value("select max(claim_epoch) from batch_items") == 1
+
+
+async def test_losing_the_lease_cancels_the_calls_and_begins_anew(world: World) -> None:
+    world.upstream.decide = lambda _: Behaviour("stall")
+    job = await world.many(2)
+    async with world.worker(lease=world.lease(seconds=60, beat=0.1)):
+        for _ in range(2):
+            await world.upstream.arrived.get()
+        old = await world.value("select max(no) from workers")
+        world.upstream.decide = None
+        await world.lapse(old)
+        # Both calls are broken off, and what they would have said is not waited for.
+        for _ in range(2):
+            await asyncio.wait_for(world.upstream.gone.get(), 5)
+        await take_over(world)
+        ended = await world.until_ended(job)
+        assert await world.value("select max(no) from workers where ended_at is null") > old
+    assert (ended.completed, ended.cost_unknown_attempts) == (2, 2)
+    assert {item["claim_epoch"] for item in await world.items(job)} == {2}
+    assert await books(world.database) == {}
+
+
+async def test_a_stopping_worker_hands_back_what_was_not_sent_and_lets_the_rest_finish(world: World) -> None:
+    world.set(batch_model_concurrency=2)
+    world.upstream.decide = lambda _: Behaviour(latency=0.5)
+    job = await world.many(20)
+    async with world.worker():
+        for _ in range(2):
+            await world.upstream.arrived.get()
+    # The block is left: the worker has stopped.
+    assert world.upstream.count == 2
+    states = list((await world.states(job)).values())
+    assert (states.count("completed"), states.count("queued")) == (2, 18)
+    rows = await world.attempts(job)
+    assert [(row["outcome"], row["attempt"]) for row in rows] == [("completed", 1)] * 2
+    assert {item["attempts"] for item in await world.items(job) if item["state"] == "queued"} == {0}
+    assert await world.value("select count(*) from workers where ended_at is null") == 0
+    assert await world.value("select count(*) from batch_slots") == 0
+    assert await books(world.database) == {}
+
+
+async def test_what_outlasts_the_grace_period_waits_again_with_its_cost_unknown(world: World) -> None:
+    world.upstream.decide = lambda _: Behaviour("stall")
+    job = await world.many(1)
+    async with world.worker(grace_seconds=0.1):
+        await world.upstream.arrived.get()
+    assert (await asyncio.wait_for(world.upstream.gone.get(), 5)).gone_at is not None
+    (row,) = await world.attempts(job)
+    assert (row["outcome"], row["cost_usd"]) == ("retried", None)
+    assert await world.states(job) == {"r0": "queued"}
+    world.upstream.decide = None
+    async with world.worker():
+        await world.move(seconds=10)
+        ended = await world.until_ended(job)
+    assert (ended.completed, ended.cost_unknown_attempts) == (1, 1)
+    assert [row["attempt"] for row in await world.attempts(job)] == [1, 2]
+
+
+async def test_a_cancelled_worker_still_records_what_ran(world: World) -> None:
+    world.upstream.decide = lambda _: Behaviour("stall")
+    job = await world.many(2)
+    worker = Worker(world.context(), world.lease())
+    task = asyncio.create_task(worker.run(asyncio.Event()))
+    for _ in range(2):
+        await world.upstream.arrived.get()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [row["outcome"] for row in await world.attempts(job)] == ["retried"] * 2
+    assert await books(world.database) == {}
+
+
+async def test_work_goes_on_from_worker_to_worker_with_nothing_sent_twice(world: World) -> None:
+    world.set(batch_model_concurrency=5)
+    job = await world.validated(jsonl([request(f"r{n}", f"text {n}") for n in range(120)]))
+    world.upstream.decide = lambda _: Behaviour(latency=0.002)
+    for stop_at in (20, 60):
+        async with world.worker():
+            await world.until(lambda n=stop_at: enough(world, n))  # type: ignore[misc]  # bound
+        assert await books(world.database) == {}
+    async with world.worker(), world.worker():
+        ended = await world.until_ended(job)
+    assert (ended.status, ended.completed) == ("completed", 120)
+    texts = [received.text for received in world.upstream.requests]
+    assert len(texts) == len(set(texts)) == 120
+    assert world.upstream.peak <= 5
+    assert await books(world.database) == {}
+
+
+async def enough(world: World, count: int) -> bool:
+    return world.upstream.count >= count
+
+
+# Settles that cannot be written
+
+
+async def test_an_outcome_that_cannot_be_stored_fails_alone(world: World) -> None:
+    job = await world.many(9)
+    hands = await world.hands()
+    await hands.claim()
+    # More tokens than the column holds.
+    poison = Answered(b"{}", Usage(10**12, 0, 1, 0), "r", 0.0, 1.0)
+    works = list(hands.running)
+    with capture_logs() as logs:
+        await hands.settle(*((work, poison if n == 4 else answered()) for n, work in enumerate(works)))
+    assert [(entry["event"], entry["item"]) for entry in logs] == [("outcome_unstorable", works[4].item.id)]
+    ended = await world.job(job)
+    assert (ended.status, ended.completed, ended.failed, ended.cost_unknown_attempts) == ("completed", 8, 1, 1)
+    assert (await world.states(job))["r4"] == "failed"
+    (item,) = [item for item in await world.items(job) if item["state"] == "failed"]
+    assert (item["error_code"], item["error_status"]) == ("upstream_error", 500)
+    assert await books(world.database) == {}
+
+
+async def test_outcomes_of_many_batches_and_kinds_in_one_settle(world: World) -> None:
+    jobs: list[Job] = [await world.many(4), await world.validated(jsonl([request(f"f{n}") for n in range(4)]))]
+    hands = await world.hands()
+    await hands.claim()
+    for batch in jobs:
+        works = [work for work in hands.running if work.batch.no == batch.no]
+        await hands.settle(*zip(works, [answered("x" * 900_000), failed(400), failed(503), None], strict=True))
+    for batch in jobs:
+        now = await world.job(batch)
+        assert (now.completed, now.failed, now.status) == (1, 1, "in_progress")
+    assert await books(world.database) == {}
+
+
+async def test_recent_service_halves_every_five_minutes(world: World) -> None:
+    await world.many(8)
+    hands = await world.hands()
+    await hands.claim()
+    await hands.settle(*((work, answered()) for work in hands.running[:4]))
+    service = "select service_seconds from batch_user_state"
+    assert await world.value(service) == pytest.approx(4)
+    world.clock.move(minutes=10)
+    await hands.settle(*((work, answered()) for work in hands.running[:2]))
+    assert await world.value(service) == pytest.approx(4 / 4 + 2)
+
+
+@pytest.mark.parametrize("idle", [timedelta(hours=8), timedelta(days=4), timedelta(days=30), timedelta(days=4_000)])
+async def test_an_account_that_was_idle_for_long_runs_again(world: World, idle: timedelta) -> None:
+    """Halved so often, its recent service becomes smaller than any number that is not nothing."""
+    world.set(batch_completion_window_hours=0)
+    hands = await world.hands()
+    for _ in range(4):
+        await world.many(3)
+        await hands.claim()
+        first, *others = hands.running
+        # Nothing but hand-backs adds nothing, and halves all the same.
+        await hands.settle((first, None))
+        world.clock.move(seconds=idle.total_seconds())
+        await hands.claim()
+        await hands.settle(*((work, answered()) for work in others))
+        await hands.claim()
+        await hands.settle(*((work, answered()) for work in list(hands.running)))
+    assert await world.value("select bool_and(phase = 'sealed') from batch_jobs")
+
+
+# Duties
+
+
+class Ticking:
+    """Something to do: each call takes the next of `script`, a count or an exception to raise."""
+
+    def __init__(self, *script: int | Exception) -> None:
+        self.script = list(script)
+        self.done = asyncio.Event()
+
+    async def run_once(self, now: Any) -> int:
+        if not self.script:
+            self.done.set()
+            return 0
+        step = self.script.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+async def test_a_duty_survives_whatever_goes_wrong_in_a_round() -> None:
+    ticking = Ticking(3, Unavailable("away"), ValueError("a bug"), 0, 1)
+    duty = Duty("tick", ticking.run_once, interval=0.001)
+    task = asyncio.create_task(repeat(duty, SystemClock(), random.Random(1)))
+    await asyncio.wait_for(ticking.done.wait(), 5)
+    assert not task.done()
+    assert not duty.is_stuck
+    task.cancel()
+
+
+async def test_a_duty_that_hangs_counts_as_stuck() -> None:
+    async def hang(now: Any) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    duty = Duty("hang", hang, interval=0.001, patience=0.0)
+    task = asyncio.create_task(repeat(duty, SystemClock(), random.Random(1)))
+    async with asyncio.timeout(5):
+        while not duty.is_stuck:  # noqa: ASYNC110  a clock, not an event
+            await asyncio.sleep(0.005)
+    task.cancel()
+
+
+async def test_a_worker_that_is_well_says_so(world: World) -> None:
+    async with world.worker() as worker:
+        await world.until_ended(await world.many(1))
+        assert await worker.check() is None
+
+
+async def test_workers_that_ended_long_ago_are_forgotten(world: World) -> None:
+    old, recent, living = [await world.worker_no() for _ in range(3)]
+    ended = "update workers set ended_at = now() - $2::interval where no = $1 returning 1"
+    await world.value(ended, old, timedelta(days=8))
+    await world.value(ended, recent, timedelta(days=6))
+    running = "select no from workers where host <> 'test' and ended_at is null"
+
+    async def pruned() -> bool:
+        return not await world.value("select exists (select from workers where no = $1)", old)
+
+    async with world.worker():
+        await world.until(pruned)
+        mine = await world.value(running)
+    left = {row["no"] for row in await world.fetch("select no from workers")}
+    assert left == {recent, living, mine}
