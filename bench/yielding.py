@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
+from tests.fake_upstream import Behaviour, FakeUpstream, Received
+
 from bench.bodies import MODEL, request_lines
 from bench.figures import Figure, main
 from bench.plot import Curve, Plot
 from bench.stage import Gateway, Stage, stage
-from tests.fake_upstream import Behaviour, FakeUpstream, Received
 
 SVG = Path(__file__).with_name("yielding.svg")
 _NOW = "now "

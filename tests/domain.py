@@ -48,9 +48,11 @@ from ebbtide.settings.snapshot import Settings, SettingsSource
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection, Database
 from ebbtide.worker.claim import Claimer, Round
+from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
-from ebbtide.worker.loop import Worker, WorkerContext
+from ebbtide.worker.loop import Worker
+from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.settle import Settler
 from ebbtide.worker.verdicts import Done
@@ -262,8 +264,9 @@ class Hands:
         self.worker_no = worker_no
         self.running: list[Work] = []
         self.lanes = Lanes(self.running.append)
-        self.claimer = Claimer(world.database, self.lanes, Pace())
-        self.settler = Settler(world.database, world.clock, random.Random(0))
+        context, pace, holdings = world.context(), Pace(), Holdings()
+        self.claimer = Claimer(context, self.lanes, pace, holdings)
+        self.settler = Settler(context, pace, holdings, random.Random(0))
         self.settler.worker_no = worker_no
         self._world = world
 
@@ -372,13 +375,13 @@ async def insert_open(
     )
     batch_no = await intake_store.insert_batch(conn, new)
     await intake_store.ensure_user_state(conn, owner.account_id, now)
-    items = [Item(f"{model}-{n}", model, 0, 0, 2) for model, count in counts.items() for n in range(count)]
+    items = [Item(f"{model}-{n}", model, 0, 0, 2, None) for model, count in counts.items() for n in range(count)]
     await intake_store.add_items(conn, batch_no, items, now)
     return batch_no
 
 
 def candidate(batch_no: int, queued: int, *, account: str = "a", expires_at: datetime | None = None) -> Candidate:
-    return Candidate(batch_no, account, expires_at, queued, Role.INTERNAL, True)
+    return Candidate(batch_no, account, "key", expires_at, queued, Role.INTERNAL, True, False, False)
 
 
 # Recounts: each finds the rows whose running totals are not what counting gives; deleted batches may be half removed.

@@ -18,14 +18,14 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def share(account: str, **more: float) -> Share:
-    values = {"in_flight": 0, "waiting": 0, "queued": 0, "most": 1_000} | more
+    values = {"in_flight": 0, "waiting": 0, "queued": 0, "cap": 1_000, "most": 1_000} | more
     service = float(values.pop("service", 0.0))
     return Share(account_id=account, service=service, **{name: int(value) for name, value in values.items()})
 
 
 def candidate(number: int, queued: int, hours: float | None = None) -> Candidate:
     expires = None if hours is None else NOON + timedelta(hours=hours)
-    return Candidate(number, "a", expires, queued, Role.INTERNAL, True)
+    return Candidate(number, "a", "key", expires, queued, Role.INTERNAL, True, False, False)
 
 
 SHARES = st.lists(
