@@ -67,7 +67,7 @@ delete from batch_slots where model = $1 and worker_no = $2 and slots = 0 and wa
 
 -- name: lock_claimable
 -- Lock batches in order; only those from which items may still be started come back.
-select no, id, account_id, key_id, target, input_id, expires_at from batch_jobs
+select no, id, account_id, key_id, target, input_id, expires_at, in_progress_at is not null as has_begun from batch_jobs
 where no = any($1) and phase = 'open' and closing is null and not results_full and deleted_at is null
   and (expires_at is null or expires_at > $2)
 order by no for no key update;

@@ -58,6 +58,7 @@ class ClaimableBatch:
     target: Target
     input_id: str
     expires_at: datetime | None
+    has_begun: bool = False
 
 
 class ClaimedItem(msgspec.Struct, frozen=True, gc=False):

@@ -221,7 +221,8 @@ class Claimer:
         works = await self._afford(conn, work_round, self._works(work_round.model, items, batches, offer), offer.money)
         claimed = Counter(work.batch.no for work in works)
         await store.count_claimed(conn, work_round.model, [(no, count, claimed[no]) for no, count in asked])
-        await store.start_batches(conn, list(claimed), work_round.now)
+        if new := [no for no in claimed if not batches[no].has_begun]:
+            await store.start_batches(conn, new, work_round.now)
         self._note_taken(work_round.model, dict(takes), claimed)
         return works
 

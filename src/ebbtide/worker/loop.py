@@ -67,6 +67,8 @@ class Worker:
         self._alerts = Alerts(context.database, lambda: context.settings.current, context.poster)
         self._running: dict[asyncio.Task[None], Work] = {}
         self._unwell: list[Work] = []
+        self._hand_is_free = False
+        self._handed: Work | None = None
         self._hungry: set[str] = set()
         self._wake = asyncio.Event()
         self._look_again = True
@@ -205,10 +207,26 @@ class Worker:
     # Running --------------------------------------------------------------------------------------------------------
 
     def _start(self, work: Work) -> None:
-        task = asyncio.create_task(self._run(work))
+        if self._hand_is_free:
+            self._hand_is_free, self._handed = False, work
+            return
+        task = asyncio.create_task(self._run_each(work))
         self._running[task] = work
 
-    async def _run(self, work: Work) -> None:
+    async def _run_each(self, work: Work) -> None:
+        """Run one item and then, in the same task since a new one is dear, whichever is started in its place."""
+        task = _this_task()
+        while await self._run(work):
+            self._hand_is_free, self._handed = True, None
+            self._came_back(work)
+            self._hand_is_free = False
+            if self._handed is None:
+                break
+            work = self._running[task] = self._handed
+        self._running.pop(task)
+
+    async def _run(self, work: Work) -> bool:
+        """Whether the item's slot is free for another one in the same task."""
         worker_no = self._lease.worker_no
         began = time.monotonic()
         model = self._context.catalog.current.resolve(work.model)
@@ -217,17 +235,16 @@ class Worker:
             outcome = await self._runner.run(work)
         except asyncio.CancelledError:
             outcome, was_cut_off = interrupted(), True
-        self._running.pop(_this_task())
         if worker_no != self._lease.worker_no:
-            return  # the lease was lost: the item is somebody else's
+            return False  # the lease was lost: the item is somebody else's
         seconds = time.monotonic() - began
         self._pace.ran(work.model, seconds)
         done = Done(work, outcome, model, ids.request_id(), seconds, was_cut_off)
         self._settler.put(done)
         if sign(done)[0] in UNWELL:
             self._unwell.append(work)
-        else:
-            self._came_back(work)
+            return False
+        return True
 
     def _came_back(self, work: Work) -> None:
         waiting = self._lanes.finished(work)

@@ -60,8 +60,9 @@ def room_here(cap: int, held: Sequence[HeldSlots], worker_no: int) -> int:
 def prefetch(limit: int, mean_seconds: float, round_trip_seconds: float) -> int:
     """How many items beyond its slots a worker holds ready, so that a freed slot is busy again at once.
 
-    As many as finish while a claim is under way, one at least; never more than a few times the slots themselves.
+    Twice as many as finish while a claim is under way, since the next claim begins when half of them are gone; one at
+    least, and never more than a few times the slots themselves.
     """
     if limit == 0:
         return 0
-    return max(1, min(_MOST_PER_SLOT * limit, math.ceil(limit * round_trip_seconds / max(mean_seconds, 1e-3))))
+    return max(1, min(_MOST_PER_SLOT * limit, math.ceil(2 * limit * round_trip_seconds / max(mean_seconds, 1e-3))))
