@@ -42,7 +42,7 @@ def test_a_models_own_cap_comes_before_the_common_one() -> None:
 
 
 def test_yielding_off_fills_the_cap_whatever_else_is_set() -> None:
-    off = {"batch_yield_to_interactive": False}
+    off: dict[str, Any] = {"batch_yield_to_interactive": False}
     assert room(50, 50, **off) == (8, None)
     assert room(50, 50, batch_interactive_reserve=8, batch_min_share=1, **off) == (8, None)
     assert room(50, 50, cap=0, **off) == (0, "model_cap")
