@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -125,9 +124,9 @@ class Play:
         await self.world.seal()
 
     async def remove(self, number: int) -> None:
-        now = self.world.clock.now()
-        await closing.purge_batches(self.world.database, now, timedelta(0))
-        await retention.purge_files(self.world.database, now, timedelta(0))
+        later = self.world.clock.now() + retention.HIDDEN_FOR
+        await closing.purge_batches(self.world.database, later)
+        await retention.purge_files(self.world.database, later)
 
     async def _on_job(self, number: int, act: Callable[..., Awaitable[Any]]) -> None:
         job: Job | None = self.pick(self.jobs, number)
