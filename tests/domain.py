@@ -55,7 +55,7 @@ from ebbtide.worker.loop import Worker
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.settle import Settler
-from ebbtide.worker.verdicts import Done
+from ebbtide.worker.verdicts import UNWELL, Done, sign
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PRICES = Pricing(Decimal(1), Decimal(2), Decimal("0.5"), Decimal(1))
@@ -276,21 +276,27 @@ class Hands:
         self.claimer.look_again()
         settings, now = self._world.settings.current, self._world.clock.now()
         await self.claimer.claim(Round(model, self.worker_no, settings, now))
+        await self._hand_back(self.lanes.take_stranded())
         return self.running[before:]
 
     async def settle(self, *outcomes: tuple[Work, Outcome | None]) -> None:
         """Record outcomes of running works, all in one settle."""
+        done = []
         for work, outcome in outcomes:
             self.running.remove(work)
             model = self._world.models.current.resolve(work.model)
-            self.settler.put(Done(work, outcome, model, ids.request_id(), seconds=1.0))
+            done.append(Done(work, outcome, model, ids.request_id(), seconds=1.0))
+            self.settler.put(done[-1])
         await self.settler.flush()
-        for work, _ in outcomes:
-            self.lanes.finished(work)
+        for one in done:
+            self.lanes.finished(one.work, pump=sign(one)[0] not in UNWELL)
 
     async def hand_back_waiting(self) -> None:
         """Give back what was claimed and not started."""
-        for work in self.lanes.take_waiting(lambda _: True):
+        await self._hand_back(self.lanes.take_waiting(lambda _: True))
+
+    async def _hand_back(self, works: Sequence[Work]) -> None:
+        for work in works:
             self.settler.put(Done(work, None, None, ""))
         await self.settler.flush()
 
