@@ -32,12 +32,8 @@ AMOUNTS = (None, LITTLE, LITTLE * 3, LITTLE * 9)
 
 # Rows that no order of events may leave behind.
 IMPOSSIBLE = {
-    "parked for no reason": """
-        select * from batch_user_state where (blocked_reason is null) <> (blocked_until is null)""",
-    "rests for no reason": """
-        select * from batch_model_state
-        where (rest_until is null) <> (rest_reason is null) or failures < 0
-           or (rest_reason = 'model_paused') and rest_level < 1""",
+    "rests at no level": """
+        select * from batch_model_state where failures < 0 or rest_reason = 'model_paused' and rest_level < 1""",
     "holds more than it may": f"""
         select * from batch_jobs where result_bytes > {FULL_MB << 20}""",
     "one batch under two keys": """
@@ -45,10 +41,6 @@ IMPOSSIBLE = {
     "a key that is never forgotten, or too early": """
         select * from batch_idempotency k left join batch_jobs j on j.id = k.batch_id
         where (k.forget_at is null) <> coalesce(j.phase <> 'sealed' and j.deleted_at is null, false)""",
-    "money held by nobody": """
-        select * from batch_reservations r join workers w on w.no = r.worker_no
-        where w.ended_at is null and w.lease_until > now() and (r.cost_usd < 0 or r.cost_usd > 0 and not exists (
-            select from batch_items i where i.worker_no = r.worker_no and i.state = 'running'))""",
     "a key's second batch before its first one's time is over": """
         select j.id, k.* from batch_jobs j join batch_idempotency k
             on k.account_id = j.account_id and k.key = j.metadata ->> 'key' and k.batch_id <> j.id
