@@ -17,14 +17,19 @@ from bench.figures import Figure, main, median_of, ratios
 from bench.fill import copy_batches
 from bench.stage import Stage, stage, stage_beside
 from ebbtide import ids
-from ebbtide.catalog.model import Model
+from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.source import FixedSource
 from ebbtide.clock import SystemClock
 from ebbtide.dialects.values import Usage
+from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Answered
-from ebbtide.settings.snapshot import Settings
+from ebbtide.dispatch.send import Sender
+from ebbtide.settings.snapshot import Settings, SettingsSource
 from ebbtide.worker.claim import Claimer, Round
+from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
+from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.settle import Settler
 from ebbtide.worker.verdicts import Done
@@ -39,7 +44,7 @@ class Hands:
     """A worker's claims and settles on one database, by hand."""
 
     on: Stage
-    model: Model
+    catalog: Catalog
     settings: Settings
     lease: Lease
     started: list[Work] = field(default_factory=list)
@@ -48,8 +53,12 @@ class Hands:
 
     def __post_init__(self) -> None:
         self._lanes = Lanes(self.started.append)
-        self._claimer = Claimer(self.on.database, self._lanes, Pace())
-        self._settler = Settler(self.on.database, SystemClock(), random.Random(1))
+        source, settings = FixedSource(self.catalog), SettingsSource(self.settings)
+        context = WorkerContext(self.on.database, source, settings, Dispatcher(Sender()), SystemClock())
+        pace, holdings = Pace(), Holdings()
+        self._model = self.catalog.resolve(MODEL)
+        self._claimer = Claimer(context, self._lanes, pace, holdings)
+        self._settler = Settler(context, pace, holdings, random.Random(1))
         self._settler.worker_no = self.lease.worker_no
 
     async def turn(self) -> None:
@@ -60,7 +69,7 @@ class Hands:
         count = len(self.started)
         for work in self.started:
             answered = Answered(_ANSWER, Usage(120, 0, 50, 0), "bench", 0.0, 0.01)
-            self._settler.put(Done(work, answered, self.model, ids.request_id(), 0.01))
+            self._settler.put(Done(work, answered, self._model, ids.request_id(), 0.01))
         settling = time.perf_counter()
         await self._settler.flush()
         self.settle_seconds.append((time.perf_counter() - settling) / count)
@@ -102,11 +111,9 @@ async def measure(options: argparse.Namespace) -> list[Figure]:
 async def _prepared(on: Stage, items: int, cap: int) -> Hands:
     intake = await on.intake(on.models())
     await copy_batches(on, await on.submit(intake, request_lines(items // BATCHES)), BATCHES, accounts=ACCOUNTS)
-    model = intake.catalog.resolve(MODEL)
-    assert model is not None
     lease = Lease(on.database, seconds=86_400, beat=3_600)
     await lease.register()
-    hands = Hands(on, model, on.settings(batch_model_concurrency=cap), lease)
+    hands = Hands(on, intake.catalog, on.settings(batch_model_concurrency=cap), lease)
     for _ in range(10):
         await hands.turn()
     hands.claim_seconds.clear()

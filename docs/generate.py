@@ -41,9 +41,9 @@ _CLI = """\
 
 This page is made from the commands themselves (`make docs`); `ebbtide COMMAND --help` says the same.
 
-`accounts`, `keys` and `migrate` work on the database directly and run where the gateway does; `batch` and `models list`
-talk to any gateway over HTTP, with `EBBTIDE_URL` and `EBBTIDE_API_KEY` or `--url` and `--key`. Everything that is meant
-for a person goes to standard error, so that standard output can be piped.
+`accounts`, `keys`, `settings` and `migrate` work on the database directly and run where the gateway does; `batch` and
+`models list` talk to any gateway over HTTP, with `EBBTIDE_URL` and `EBBTIDE_API_KEY` or `--url` and `--key`. Everything
+that is meant for a person goes to standard error, so that standard output can be piped.
 """
 
 

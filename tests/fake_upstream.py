@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import httptools
 import msgspec
@@ -69,6 +69,7 @@ class Behaviour:
     pieces: int = 5
     size: int = 1_000_000
     usage: bool = True
+    cached: int = 0  # tokens of the prompt that it says it had cached
 
     def __post_init__(self) -> None:
         if self.do not in DO:
@@ -179,7 +180,7 @@ def parse_behaviour(text: str) -> Behaviour:
         name, has_value, value = part.partition("=")
         name = name.replace("-", "_") if has_value else "do"
         value = value if has_value else part
-        if name in ("status", "pieces", "size"):
+        if name in ("status", "pieces", "size", "cached"):
             given[name] = int(value)
         elif name in ("latency", "gap"):
             given[name] = float(value)
@@ -215,8 +216,7 @@ class _Connection(asyncio.Protocol):
     # The transport's side.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by name
         self._upstream.opened += 1
         self._upstream.connections.add(self)
 
@@ -423,9 +423,11 @@ def _body(request: Received, behaviour: Behaviour) -> bytes:
     target = "embeddings" if request.path.endswith("/embeddings") else "chat"
     whole = standin.answer("embeddings" if target == "embeddings" else "chat", request.body, request.json["model"])
     action = behaviour.do
-    if not behaviour.usage:
+    if behaviour.cached or not behaviour.usage:
         members = msgspec.json.decode(whole)
-        del members["usage"]
+        members["usage"]["prompt_tokens_details"] = {"cached_tokens": behaviour.cached}
+        if not behaviour.usage:
+            del members["usage"]
         whole = msgspec.json.encode(members)
     if action == "bad-utf8":
         return whole.replace(b"stand-in", b"stand\xff\xfein")

@@ -91,6 +91,7 @@ async def start_gateway(
     role: ProcessRole = "all",
     listen_url: str | None = None,
     environ: Mapping[str, str] | None = None,
+    webhook_ca_file: Path | None = None,
 ) -> AsyncIterator[TestGateway]:
     """A gateway on the migrated database at `database_url`; the first one on it makes the administrator."""
     config = Config(
@@ -100,6 +101,7 @@ async def start_gateway(
         port=0,
         role=role,
         models=models,
+        webhook_ca_file=webhook_ca_file,
     )
     stop = Stop()
     async with start(config, environ or {}, stop) as running, await Database.connect(database_url) as database:

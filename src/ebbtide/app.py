@@ -27,22 +27,29 @@ from ebbtide.accounts.key_use import KeyUse
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
 from ebbtide.api.server import ENDPOINTS, HttpServer, build_api, open_listener
+from ebbtide.batches.progress import Moment
+from ebbtide.batches.watch import Watch
 from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.policies import PolicySource
 from ebbtide.catalog.source import CatalogSource, FileSource, FixedSource
 from ebbtide.catalog.upstreams import Upstream, UpstreamSource
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Config
+from ebbtide.delivery.post import Poster
 from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
 from ebbtide.errors import EbbtideError, SetupError
 from ebbtide.logs import set_up_logging
-from ebbtide.settings.snapshot import SettingsSource, load_settings
+from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.migrate import migrate
+from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database
+from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
-from ebbtide.worker.loop import Worker, WorkerContext
+from ebbtide.worker.loop import Worker
 
 log = structlog.get_logger(__name__)
 
@@ -108,16 +115,21 @@ async def _run(config: Config, environ: Mapping[str, str]) -> int:
 async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> AsyncIterator[Running]:
     """A whole gateway process in this event loop: up when entered, gone when left. Raises SetupError, Unavailable."""
     clock = SystemClock()
-    settings = SettingsSource(load_settings(environ))
+    settings = SettingsSource.from_environ(environ)
     async with AsyncExitStack() as stack:
         database = await _open_database(config, stack)
+        await settings.refresh(database)
+        listener = await stack.enter_async_context(Listener(database))
         sender = await stack.enter_async_context(Sender())
-        catalog = _catalog_source(config, environ, sender)
+        catalog = PolicySource(_catalog_source(config, environ, sender))
         await catalog.start()
+        await catalog.refresh(database)
         duties = Duties()
         stack.push_async_callback(duties.stop)
         duties.start("catalog", catalog.watch())
-        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock)
+        duties.start("route policies", catalog.follow(database, listener), catalog.check)
+        duties.start("settings", settings.watch(database, listener), settings.check)
+        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name())
         yield await _open_doors(parts, duties, stop, stack)
 
 
@@ -126,9 +138,10 @@ class _Parts:
     config: Config
     database: Database
     settings: SettingsSource
-    catalog: CatalogSource
+    catalog: PolicySource
     dispatcher: Dispatcher
     clock: Clock
+    process: str
 
 
 async def _open_database(config: Config, stack: AsyncExitStack) -> Database:
@@ -168,7 +181,7 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         listener = open_listener(config.host, config.port, config.socket_fd)
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
-        server = HttpServer(build_api(_gateway(parts, duties)), listener)
+        server = HttpServer(build_api(_gateway(parts, duties, stop)), listener)
         served.append(await server.start())
     served[-1].add_done_callback(lambda _: ended.set())
     stack.push_async_callback(_close_doors, server, served, stop)
@@ -176,16 +189,29 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
 
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
-    context = WorkerContext(parts.database, parts.catalog, parts.settings, parts.dispatcher, parts.clock)
     config = parts.config
+    poster = Poster(config.webhook_ca_file)
+    context = WorkerContext(
+        parts.database,
+        parts.catalog,
+        parts.settings,
+        parts.dispatcher,
+        parts.clock,
+        process=parts.process,
+        poster=poster,
+    )
     lease = Lease(parts.database, seconds=config.worker_lease_seconds, beat=config.worker_heartbeat_seconds)
     worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
     return duties.start("worker", worker.run(stop.asked), worker.check)
 
 
-def _gateway(parts: _Parts, duties: Duties) -> Gateway:
+def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     authenticator = Authenticator(parts.database, parts.clock)
+    duties.start("interactive load", LoadReporter(parts.database, parts.dispatcher, parts.process).run())
     duties.start("key use", _record_key_use(authenticator.uses, parts.clock))
+
+    def moment() -> Moment:
+        return Moment(parts.clock.now(), parts.settings.current.batch_min_role)
 
     async def check_database() -> str | None:
         async with parts.database.connection() as conn:
@@ -202,6 +228,7 @@ def _gateway(parts: _Parts, duties: Duties) -> Gateway:
         settings=parts.settings,
         dispatcher=parts.dispatcher,
         clock=parts.clock,
+        watch=Watch(parts.database, moment, stop.asked),
         checks={"database": check_database, "models": check_models, **duties.checks},
         openapi=build_document(ENDPOINTS),
     )

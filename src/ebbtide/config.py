@@ -40,6 +40,7 @@ class Config:
     self_hosted: bool = False
     worker_lease_seconds: float = 120.0
     worker_heartbeat_seconds: float = 15.0
+    webhook_ca_file: Path | None = None
     log_level: LogLevel = "info"
     socket_fd: int | None = None  # an inherited listening socket; `host` and `port` then only name it
     parent_fd: int | None = None  # closed when the parent process is gone
@@ -202,6 +203,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "15",
         "How often a worker prolongs its lease, in seconds; at most a third of it.",
         _seconds(0.1, 1_200),
+    ),
+    Option(
+        "webhook_ca_file",
+        "--webhook-ca-file",
+        None,
+        "A file of certificate authorities (PEM) that webhook endpoints may be vouched for by, beside the system's.",
+        _path,
     ),
     Option(
         "log_level",

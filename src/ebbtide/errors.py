@@ -67,15 +67,24 @@ class Unavailable(EbbtideError):
 class UpstreamFailed(EbbtideError):
     """The upstream answered with an error, or not at all.
 
-    `status` is the HTTP status the caller gets: the upstream's own for a refusal, 502 or 504 otherwise.
+    `status` is the HTTP status the caller gets: the upstream's own for a refusal, 502 or 504 otherwise; `retry_after`
+    the seconds that it asked to wait.
     """
 
     def __init__(
-        self, message: str, *, status: int, code: str | None = None, param: str | None = None, kind: str | None = None
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str | None = None,
+        param: str | None = None,
+        kind: str | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message, code=code, param=param)
         self.status = status
         self.kind = kind
+        self.retry_after = retry_after
 
 
 class SetupError(EbbtideError):

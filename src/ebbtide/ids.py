@@ -7,6 +7,7 @@ import secrets
 
 _TAIL = re.compile(r"[0-9a-f]{32}")
 RESULT_PREFIX = "batch_req_"
+AUDIT_PREFIX = "audit_"
 
 
 def batch_id() -> str:
@@ -36,7 +37,21 @@ def result_id(number: int) -> str:
 
 def result_number(value: str) -> int | None:
     """The item number in a results cursor, or None when it is not one."""
-    digits = value.removeprefix(RESULT_PREFIX)
+    return _number(value, RESULT_PREFIX)
+
+
+def audit_id(number: int) -> str:
+    """The public id of an entry of the audit log: `audit_<number>`, which is also its cursor."""
+    return f"{AUDIT_PREFIX}{number}"
+
+
+def audit_number(value: str) -> int | None:
+    """The entry's number in a cursor of the audit log, or None when it is not one."""
+    return _number(value, AUDIT_PREFIX)
+
+
+def _number(value: str, prefix: str) -> int | None:
+    digits = value.removeprefix(prefix)
     if digits == value or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         return None
     return int(digits)

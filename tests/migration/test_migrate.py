@@ -25,6 +25,7 @@ asyncio.run(main())
 _FIRST = Migration(1, "first", "create table one (n int)")
 _SECOND = Migration(2, "second", "create table two (n int); insert into two values (2)")
 _BROKEN = Migration(2, "second", "create table two (n int); select 1 / 0")
+_BESIDE_FIRST = "-- Builds that know schema version 1 or newer may run beside it."
 _KILLED = Migration(2, "second", "create table two (n int); select pg_terminate_backend(pg_backend_pid())")
 
 
@@ -77,6 +78,67 @@ async def test_a_database_of_a_newer_release_is_refused(empty: Database) -> None
     await migrate(empty, [_FIRST, _SECOND])
     with pytest.raises(SetupError, match="schema version 2, and this build knows only 1"):
         await migrate(empty, [_FIRST])
+
+
+async def test_older_builds_may_go_on_where_a_newer_one_only_added(empty: Database) -> None:
+    """A build refuses to start when any step beyond its own leaves it behind."""
+    added = Migration(2, "added", f"{_BESIDE_FIRST}\ncreate table two (n int)")
+    dropped = Migration(3, "dropped", "drop table one")
+    await migrate(empty, [_FIRST, added])
+    assert await migrate(empty, [_FIRST]) == []
+    await migrate(empty, [_FIRST, added, dropped])
+    for mine in ([_FIRST], [_FIRST, added]):
+        with pytest.raises(SetupError, match=f"schema version 3, and this build knows only {len(mine)}"):
+            await migrate(empty, mine)
+
+
+async def test_a_step_that_says_nothing_leaves_older_builds_behind() -> None:
+    assert _SECOND.oldest_build == 2
+    assert Migration(7, "more", "create table x (n int);\n" + _BESIDE_FIRST).oldest_build == 1
+
+
+async def test_a_history_that_was_begun_without_the_column(empty: Database) -> None:
+    async with empty.transaction() as connection:
+        await connection.execute(
+            """create table schema_migrations (number integer primary key, name text not null,
+                                               applied_at timestamptz not null);
+               insert into schema_migrations values (1, 'first', now()); create table one (n int)"""
+        )
+    assert await migrate(empty, [_FIRST]) == []
+    assert await migrate(empty, [_FIRST, _SECOND]) == ["second"]
+    with pytest.raises(SetupError, match="knows only 1"):
+        await migrate(empty, [_FIRST])
+
+
+async def test_a_step_gives_way_to_whoever_holds_its_table(empty: Database) -> None:
+    """Nobody waits behind it for longer than a moment, and it is done once the table is free."""
+    await migrate(empty, [_FIRST])
+    changes = Migration(2, "changes", "alter table one add column more int")
+    async with empty.transaction() as holder:
+        await holder.execute("select * from one")
+        waiting = asyncio.create_task(migrate(empty, [_FIRST, changes]))
+        blocked = "select count(*) from pg_locks where not granted and relation = 'one'::regclass"
+        async with asyncio.timeout(10):
+            while not await fetch(empty, blocked):  # noqa: ASYNC110  looks at a database
+                await asyncio.sleep(0.01)
+            assert await fetch(empty, "select count(*) from one") == 0
+        assert not waiting.done()
+    assert await waiting == ["changes"]
+
+
+async def test_a_step_that_loses_a_deadlock_is_tried_again(empty: Database) -> None:
+    await migrate(empty, [_FIRST, _SECOND])
+    changes = Migration(3, "changes", "alter table one add column more int; alter table two add column more int")
+    async with empty.transaction() as holder:
+        await holder.execute("set local deadlock_timeout = '1min'")  # the other one finds it
+        await holder.execute("lock table two in access share mode")
+        waiting = asyncio.create_task(migrate(empty, [_FIRST, _SECOND, changes]))
+        blocked = "select count(*) from pg_locks where not granted and relation = 'two'::regclass"
+        async with asyncio.timeout(20):
+            while not await fetch(empty, blocked):  # noqa: ASYNC110  looks at a database
+                await asyncio.sleep(0.01)
+            await holder.execute("lock table one in access share mode")
+    assert await waiting == ["changes"]
 
 
 async def test_a_database_of_another_build_is_refused(empty: Database) -> None:

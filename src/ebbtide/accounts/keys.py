@@ -58,6 +58,15 @@ async def list_keys(database: Database, account_id: str | None = None) -> list[A
         return await store.list_keys(conn, account_id)
 
 
+async def find_key(database: Database, key_id: str) -> ApiKey:
+    """A key by its id, revoked or not. Raises NotFound."""
+    async with database.connection() as conn:
+        key = await store.get_key(conn, key_id)
+    if key is None:
+        raise NotFound(f"There is no key {key_id!r}.")
+    return key
+
+
 async def revoke_key(database: Database, key_id: str, now: datetime) -> ApiKey:
     """Withdraw a key for good; it is refused everywhere within a second. Raises NotFound."""
     async with database.transaction() as conn:

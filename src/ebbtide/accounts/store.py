@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
 from asyncpg import Record
@@ -20,18 +21,20 @@ AccountState: TypeAlias = Literal["active", "suspended", "deleted"]
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who owns keys, batches and files."""
+    """Who owns keys, batches and files. Quotas in USD; None is no limit."""
 
     id: str
     name: str
     role: Role
     state: AccountState
     created_at: datetime
+    daily_quota_usd: Decimal | None = None
+    monthly_quota_usd: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it may be shown: its prefix tells it from others and opens nothing."""
+    """A key as it may be shown: its prefix tells it from others and opens nothing. Budgets in USD; None is no limit."""
 
     id: str
     account_id: str
@@ -41,6 +44,8 @@ class ApiKey:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+    daily_budget_usd: Decimal | None
+    monthly_budget_usd: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,11 @@ class Principal:
     key_id: str
     role: Role
     account_name: str
+
+    @property
+    def actor(self) -> str:
+        """How the audit log names it."""
+        return f"{self.account_id}/{self.key_id}"
 
     def may_see(self, account_id: str) -> bool:
         """Whether what belongs to `account_id` may be shown: one's own, and anything to an administrator."""
@@ -112,6 +122,10 @@ async def list_keys(conn: Connection, account_id: str | None) -> list[ApiKey]:
     return [key for row in await conn.fetch(Q["list_keys"], account_id) if (key := _key(row))]
 
 
+async def get_key(conn: Connection, key_id: str) -> ApiKey | None:
+    return _key(await conn.fetchrow(Q["get_key"], key_id))
+
+
 async def revoke_key(conn: Connection, key_id: str, now: datetime) -> ApiKey | None:
     return _key(await conn.fetchrow(Q["revoke_key"], key_id, now))
 
@@ -133,7 +147,7 @@ async def record_key_use(conn: Connection, uses: Mapping[str, datetime], every: 
 def _account(row: Record | None) -> Account | None:
     if row is None:
         return None
-    return Account(row["id"], row["name"], Role(row["role"]), row["state"], row["created_at"])
+    return Account(**{**row, "role": Role(row["role"])})
 
 
 def _key(row: Record | None) -> ApiKey | None:

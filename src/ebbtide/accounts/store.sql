@@ -17,7 +17,7 @@ returning id;
 
 -- name: find_account
 -- A living account by its id or its name.
-select id, name, role, state, created_at
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd
 from accounts
 where state <> 'deleted' and (id = $1 or name = $1)
 order by id = $1 desc
@@ -25,7 +25,7 @@ limit 1;
 
 -- name: list_accounts
 -- Every account that was not deleted, oldest first.
-select id, name, role, state, created_at
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd
 from accounts
 where state <> 'deleted'
 order by created_at, id;
@@ -35,14 +35,14 @@ order by created_at, id;
 update accounts
 set role = $2
 where id = $1 and state <> 'deleted'
-returning id, name, role, state, created_at;
+returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd;
 
 -- name: set_state
 -- Suspend, resume or delete a living account.
 update accounts
 set state = $2
 where id = $1 and state <> 'deleted'
-returning id, name, role, state, created_at;
+returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd;
 
 -- name: add_key
 -- A new key of a living account; no row when the account is gone.
@@ -50,21 +50,31 @@ insert into api_keys (id, account_id, name, prefix, hash, created_at, expires_at
 select $1, id, $3, $4, $5, $6, $7
 from accounts
 where id = $2 and state <> 'deleted'
-returning id, account_id, name, prefix, created_at, expires_at, revoked_at, last_used_at;
+returning id, account_id, name, prefix, created_at, expires_at, revoked_at, last_used_at,
+          daily_budget_usd, monthly_budget_usd;
 
 -- name: list_keys
 -- The keys of one account ($1), or of every account that was not deleted, oldest first.
-select k.id, k.account_id, k.name, k.prefix, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+select k.id, k.account_id, k.name, k.prefix, k.created_at, k.expires_at, k.revoked_at, k.last_used_at,
+       k.daily_budget_usd, k.monthly_budget_usd
 from api_keys k join accounts a on a.id = k.account_id
 where a.state <> 'deleted' and ($1::text is null or k.account_id = $1)
 order by k.created_at, k.id;
+
+-- name: get_key
+-- A key of an account that was not deleted.
+select k.id, k.account_id, k.name, k.prefix, k.created_at, k.expires_at, k.revoked_at, k.last_used_at,
+       k.daily_budget_usd, k.monthly_budget_usd
+from api_keys k join accounts a on a.id = k.account_id
+where k.id = $1 and a.state <> 'deleted';
 
 -- name: revoke_key
 -- Withdraw a key for good; the first time counts.
 update api_keys
 set revoked_at = coalesce(revoked_at, $2)
 where id = $1
-returning id, account_id, name, prefix, created_at, expires_at, revoked_at, last_used_at;
+returning id, account_id, name, prefix, created_at, expires_at, revoked_at, last_used_at,
+          daily_budget_usd, monthly_budget_usd;
 
 -- name: find_key
 -- Whose key this hash is and until when, if the key and its account may act at the time $2.

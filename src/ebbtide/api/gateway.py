@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ebbtide.accounts.authenticator import Authenticator
-from ebbtide.catalog.source import CatalogSource
+from ebbtide.batches.progress import Moment
+from ebbtide.batches.watch import Watch
+from ebbtide.catalog.policies import PolicySource
 from ebbtide.clock import Clock
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.duties import Check
@@ -23,9 +25,14 @@ class Gateway:
 
     database: Database
     authenticator: Authenticator
-    catalog: CatalogSource
+    catalog: PolicySource
     settings: SettingsSource
     dispatcher: Dispatcher
     clock: Clock
+    watch: Watch
     checks: dict[str, Check]
     openapi: bytes
+
+    def moment(self) -> Moment:
+        """What decides, now, why a batch waits."""
+        return Moment(self.clock.now(), self.settings.current.batch_min_role)

@@ -10,13 +10,19 @@ from typing import Any
 import msgspec
 
 from ebbtide import __version__
-from ebbtide.api.parameters import Parameter
-from ebbtide.api.routing import Closed, Described, Endpoint
+from ebbtide.api.parameters import HeaderParameter, Parameter
+from ebbtide.api.routing import Admin, Closed, Described, Endpoint, Open
 from ebbtide.dialects.openai.errors import ErrorBody
 
 Json = dict[str, Any]
 _REF = "#/components/schemas/{name}"
 _PATH_PARAMETER = re.compile(r"{(\w+)(?::path)?}")
+# What an endpoint of each kind may answer before its handler is reached, or instead of it.
+_KEY_ERRORS: Mapping[type[Endpoint], tuple[int, ...]] = {
+    Open: (),
+    Closed: (401, 500, 503),
+    Admin: (401, 403, 500, 503),
+}
 _SCHEMES: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: ebb-…"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -75,9 +81,9 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
         "security": [{name: []} for name in _SCHEMES] if closed else [],
         "parameters": [
             *(_path_parameter(name) for name in _PATH_PARAMETER.findall(endpoint.path)),
-            *(_query_parameter(parameter) for parameter in told.parameters),
+            *(_parameter(parameter) for parameter in told.parameters),
         ],
-        "responses": _responses(told, (401, *told.errors, 500, 503) if closed else told.errors, schemas),
+        "responses": _responses(told, (*_KEY_ERRORS[type(endpoint)], *told.errors), schemas),
     }
     if told.request is not None:
         operation["requestBody"] = {"required": True, "content": _request(told.request, schemas)}
@@ -112,5 +118,6 @@ def _path_parameter(name: str) -> Json:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def _query_parameter(parameter: Parameter) -> Json:
-    return {"name": parameter.name, "in": "query", "description": parameter.about, "schema": parameter.schema()}
+def _parameter(parameter: Parameter) -> Json:
+    place = "header" if isinstance(parameter, HeaderParameter) else "query"
+    return {"name": parameter.name, "in": place, "description": parameter.about, "schema": parameter.schema()}

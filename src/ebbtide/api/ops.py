@@ -1,4 +1,7 @@
-"""For operators and tools, open to all: whether the process lives, whether it is ready, and the API's description."""
+"""For operators and tools: whether the process lives, whether it is ready, the API's description, and metrics.
+
+Open to all, but for the metrics, which name models and need an administrator's key.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ebbtide import __version__
+from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.routing import Described, Endpoint, Open
+from ebbtide.api.routing import Admin, Described, Endpoint, Open
 from ebbtide.duties import Check
 from ebbtide.errors import EbbtideError
+from ebbtide.records.metrics import MEDIA_TYPE, render_metrics
 
 _CHECK_SECONDS = 5
 
@@ -48,6 +53,10 @@ async def describe(gateway: Gateway, request: Request) -> Response:
     return Response(gateway.openapi, media_type="application/json")
 
 
+async def metrics(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    return Response(render_metrics(), headers={"content-type": MEDIA_TYPE})
+
+
 async def _check(check: Check) -> str:
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
@@ -61,5 +70,6 @@ async def _check(check: Check) -> str:
 ROUTES: tuple[Endpoint, ...] = (
     Open("GET", "/health", health, "Whether the process lives", Described(answer=Health)),
     Open("GET", "/health/ready", ready, "Whether it can serve", Described(answer=Readiness, more=((503, Readiness),))),
+    Admin("GET", "/metrics", metrics, "What this process counts, for Prometheus", Described(answer="text/plain")),
     Open("GET", "/openapi.json", describe, "This description", Described(answer="application/json")),
 )

@@ -1,6 +1,8 @@
-"""Query parameters as data: read by the handlers, described by openapi.py. Unknown parameters are ignored.
+"""Parameters as data, of the query and of headers: read by the handlers, described by openapi.py. Unknown ones are
+ignored.
 
-A bad value raises InvalidRequest naming the parameter; of a repeated one the last counts; an empty one is not given.
+A bad value raises InvalidRequest naming the parameter; of a repeated one in the query the last counts, and an empty one
+is not given.
 """
 
 from __future__ import annotations
@@ -73,4 +75,25 @@ class TextParameter:
         return {"type": "string"}
 
 
-Parameter = IntegerParameter | ChoiceParameter | TextParameter
+@dataclass(frozen=True)
+class HeaderParameter:
+    """A header of 1 to `longest` printable characters; None when it is not sent."""
+
+    name: str
+    longest: int
+    about: str
+
+    def read(self, request: Request) -> str | None:
+        values = set(request.headers.getlist(self.name))
+        if not values:
+            return None
+        text = values.pop()
+        if values or not 0 < len(text) <= self.longest or not (text.isascii() and text.isprintable()):
+            raise InvalidRequest(f"{self.name} must be 1 to {self.longest} printable ASCII characters", param=self.name)
+        return text
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "minLength": 1, "maxLength": self.longest}
+
+
+Parameter = IntegerParameter | ChoiceParameter | TextParameter | HeaderParameter

@@ -1,6 +1,7 @@
 """Routes are a table: each handlers file ends in one, and nothing else registers a path.
 
-An endpoint is closed (needs an API key) unless it is written as `Open`. GET answers HEAD too.
+An endpoint is closed (needs an API key) unless it is written as `Open`; `Admin` ones need an administrator's. GET
+answers HEAD too.
 `Timeout.REQUEST` bounds an endpoint by REQUEST_TIMEOUT_SECONDS, `Timeout.STREAM` by STREAM_REQUEST_TIMEOUT_SECONDS,
 both from its first byte to its last; `Timeout.OWN` leaves the time to the room that it calls.
 """
@@ -17,12 +18,13 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import MethodNotAllowed
 from ebbtide.api.auth import authenticate
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import Parameter
-from ebbtide.errors import NotFound, UpstreamFailed
+from ebbtide.errors import Forbidden, NotFound, UpstreamFailed
 from ebbtide.settings.snapshot import Settings
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
@@ -62,6 +64,11 @@ class Closed:
     described: Described
     timeout: Timeout = Timeout.REQUEST
     batch: bool = False
+
+
+@dataclass(frozen=True)
+class Admin(Closed):
+    """An endpoint that needs the API key of an administrator; any other role gets 403."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,8 @@ class _Path:
         if isinstance(endpoint, Open):
             return await endpoint.handler(self._gateway, request)
         principal = await authenticate(self._gateway.authenticator, request)
+        if isinstance(endpoint, Admin) and principal.role < Role.ADMIN:
+            raise Forbidden("Only administrators may do this")
         return await endpoint.handler(self._gateway, request, principal)
 
 

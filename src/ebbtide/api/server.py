@@ -18,15 +18,26 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ebbtide import ids
 from ebbtide.api import ops
+from ebbtide.api.admin import audit, batch_models, config, provider_routes
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.openai import batches, files, inference
+from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.routing import Endpoint, build_router
 from ebbtide.errors import EbbtideError, SetupError, Unavailable
 
 log = structlog.get_logger(__name__)
 
-ENDPOINTS: tuple[Endpoint, ...] = (*inference.ROUTES, *files.ROUTES, *batches.ROUTES, *ops.ROUTES)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *inference.ROUTES,
+    *files.ROUTES,
+    *batches.ROUTES,
+    *webhook.ROUTES,
+    *batch_models.ROUTES,
+    *provider_routes.ROUTES,
+    *config.ROUTES,
+    *audit.ROUTES,
+    *ops.ROUTES,
+)
 _LONGEST_ID = 128
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 75  # longer than clients keep an idle connection, so that they are the ones to close it

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import end_store as store
+from ebbtide.batches.idempotency import bury_keys
 from ebbtide.batches.model import DUTY_CHANNEL, Job
 from ebbtide.batches.progress import find_batch, read_batch, visible
 from ebbtide.errors import Conflict
@@ -47,4 +48,5 @@ async def delete_batch(database: Database, principal: Principal, batch_id: str, 
 async def hide_batch(conn: Connection, batch_no: int, ids: tuple[str, str], now: datetime) -> None:
     """Delete a locked batch; `ids` are its own and its input's."""
     await store.delete_batch(conn, batch_no, now)
+    await bury_keys(conn, ids[0], now)
     await delete_batch_files(conn, *ids, now)

@@ -25,6 +25,15 @@ class Rules:
     one_model: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A good request: its custom_id, its canonical model, and the most output tokens it allows, where it says."""
+
+    custom_id: str
+    model: str
+    max_tokens: int | None
+
+
 class RequestChecker:
     """Checks the requests of one batch in order; remembers what must be unique or the same across them."""
 
@@ -41,13 +50,14 @@ class RequestChecker:
         assert self.endpoint is not None
         return ENDPOINTS[self.endpoint]
 
-    def check(self, raw: bytes | memoryview) -> tuple[str, str]:
-        """The custom_id and the canonical model of one request; raises InvalidRequest."""
+    def check(self, raw: bytes | memoryview) -> Checked:
+        """What one request says; raises InvalidRequest."""
         line = parse_line(raw, require_url=self._rules.endpoint is not None)
         try:
             self._check_url(line.url)
             self._check_unique(line.custom_id)
-            return line.custom_id, self._model_of(check_batch_body(self.target, line.body)).id
+            body = check_batch_body(self.target, line.body)
+            return Checked(line.custom_id, self._model_of(body.model).id, body.max_tokens)
         except InvalidRequest as error:
             raise _named(error, line.custom_id) from None
 

@@ -3,25 +3,28 @@
 select distinct q.model from batch_queues q
 cross join lateral (select * from batch_jobs where no = q.batch_no offset 0) j  -- offset 0: see list_candidates
 where q.queued > 0 and q.next_ready_at <= $1
-  and j.phase = 'open' and j.closing is null and j.deleted_at is null and (j.expires_at is null or j.expires_at > $1)
+  and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null and (j.expires_at is null or j.expires_at > $1)
   and j.api_surface = any($2) and j.target = any($3) and j.schema_version <= $4;
 
--- name: next_ready_at
--- When the earliest item that waits for a later time becomes ready.
-select min(next_ready_at) from batch_queues where queued > 0 and next_ready_at > $1 and next_ready_at <> 'infinity';
-
 -- name: list_candidates
--- Batches with items of a model to claim, most urgent first, and whether their creator may still act. `offset 0` keeps
--- the batch looked up by its number: on a young database, without statistics, the plan is else quadratic in batches.
-select q.batch_no, j.account_id, j.expires_at, q.queued, a.role,
-       a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2) as creator_valid
+-- Batches with items of a model to claim, most urgent first, and how their creator stands. Parked ones stay out until
+-- it is time to look again. `offset 0` keeps the batch looked up by its number: on a young database, without
+-- statistics, the plan is else quadratic in batches.
+select q.batch_no, j.account_id, j.key_id, j.expires_at, q.queued, a.role,
+       a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2) as creator_valid,
+       a.daily_quota_usd is not null or a.monthly_quota_usd is not null
+           or k.daily_budget_usd is not null or k.monthly_budget_usd is not null as has_limits,
+       u.blocked_until is not null or s.blocked_until is not null as is_parked
 from batch_queues q
 cross join lateral (select * from batch_jobs where no = q.batch_no offset 0) j
 join accounts a on a.id = j.account_id
 join api_keys k on k.id = j.key_id
+join batch_user_state u on u.account_id = j.account_id
+left join batch_key_state s on s.key_id = j.key_id
 where q.model = $1 and q.queued > 0 and q.next_ready_at <= $2
-  and j.phase = 'open' and j.closing is null and j.deleted_at is null and (j.expires_at is null or j.expires_at > $2)
+  and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null and (j.expires_at is null or j.expires_at > $2)
   and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5
+  and (u.blocked_until is null or u.blocked_until <= $2) and (s.blocked_until is null or s.blocked_until <= $2)
 order by j.expires_at, q.batch_no limit $6;
 
 -- name: lock_model
@@ -31,7 +34,7 @@ select pg_advisory_xact_lock(hashtextextended('ebbtide.claim.' || $1::text, 0));
 -- name: lock_user_states
 -- Lock the accounts a transaction touches, in order, and read their recent batch time: halved every five minutes, and
 -- nothing after eight hours or once it is less than a millisecond, since a number too small for its type is an error.
-select account_id,
+select account_id, at_cap,
        case when service_seconds < 0.001 or service_at < $2::timestamptz - interval '8 hours' then 0
             else service_seconds * 0.5::float8 ^ greatest(extract(epoch from $2 - service_at)::float8 / 300, 0)
        end::float8 as service_seconds
@@ -43,10 +46,12 @@ select s.account_id, s.worker_no, s.slots, s.wanted > 0 and s.asked_at > now() -
 from batch_slots s join workers w on w.no = s.worker_no
 where s.model = $1 and w.ended_at is null and w.lease_until > now();
 
--- name: slots_elsewhere
--- The slots that one worker holds for each account on all models but one.
-select account_id, sum(slots)::int as slots from batch_slots
-where worker_no = $1 and model <> $2 and slots > 0 group by account_id;
+-- name: account_slots
+-- The slots that accounts hold on all models but one.
+select s.account_id, sum(s.slots)::int as slots
+from batch_slots s join workers w on w.no = s.worker_no
+where s.account_id = any($1) and s.model <> $2 and w.ended_at is null and w.lease_until > now()
+group by s.account_id;
 
 -- name: set_slots
 -- What a worker holds of a model from now on, and what it asked for in vain.
@@ -63,7 +68,7 @@ delete from batch_slots where model = $1 and worker_no = $2 and slots = 0 and wa
 -- name: lock_claimable
 -- Lock batches in order; only those from which items may still be started come back.
 select no, id, account_id, key_id, target, input_id, expires_at, in_progress_at is not null as has_begun from batch_jobs
-where no = any($1) and phase = 'open' and closing is null and deleted_at is null
+where no = any($1) and phase = 'open' and closing is null and not results_full and deleted_at is null
   and (expires_at is null or expires_at > $2)
 order by no for no key update;
 
@@ -81,7 +86,8 @@ with picked as materialized (
 update batch_items i set state = 'running', worker_no = $4, claim_epoch = claim_epoch + 1
 from picked p
 where i.batch_no = p.batch_no and i.id = p.id and i.state = 'queued'
-returning i.batch_no, i.id, i.claim_epoch, i.attempts, i.custom_id, i.chunk, i.line_offset, i.line_length;
+returning i.batch_no, i.id, i.claim_epoch, i.attempts, i.custom_id, i.chunk, i.line_offset, i.line_length,
+          i.max_tokens;
 
 -- name: count_claimed
 -- Move claimed items from waiting to running; a queue that gave fewer than asked learns when to be asked again.
@@ -106,6 +112,6 @@ select no from workers where no = $1 and ended_at is null and lease_until > now(
 select b.no from unnest($1::bigint[]) as b(no)
 where not exists (
     select from batch_jobs j join accounts a on a.id = j.account_id join api_keys k on k.id = j.key_id
-    where j.no = b.no and j.phase = 'open' and j.closing is null and j.deleted_at is null
+    where j.no = b.no and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null
       and (j.expires_at is null or j.expires_at > $2)
       and a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2));

@@ -16,20 +16,25 @@ from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "claim.sql")
-_KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
+KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 MAX_CANDIDATES: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A batch with `queued` items of one model to claim. `creator_valid`: its key and account may still act."""
+    """A batch with `queued` items of one model to claim. `creator_valid`: its key and account may still act;
+    `has_limits`: there is a quota or budget to look at; `is_parked`: it was parked, and it is time to look again.
+    """
 
     batch_no: int
     account_id: str
+    key_id: str
     expires_at: datetime | None
     queued: int
     role: Role
     creator_valid: bool
+    has_limits: bool
+    is_parked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,42 +72,43 @@ class ClaimedItem(msgspec.Struct, frozen=True, gc=False):
     chunk: int
     line_offset: int
     line_length: int
+    max_tokens: int | None
 
 
 async def waiting_models(conn: Connection, now: datetime) -> list[str]:
-    return [row["model"] for row in await conn.fetch(_Q["waiting_models"], now, *_KNOWN)]
-
-
-async def next_ready_at(conn: Connection, now: datetime) -> datetime | None:
-    ready: datetime | None = await conn.fetchval(_Q["next_ready_at"], now)
-    return ready
+    return [row["model"] for row in await conn.fetch(_Q["waiting_models"], now, *KNOWN)]
 
 
 async def list_candidates(conn: Connection, model: str, now: datetime) -> list[Candidate]:
-    rows = await conn.fetch(_Q["list_candidates"], model, now, *_KNOWN, MAX_CANDIDATES)
-    return [
-        Candidate(r["batch_no"], r["account_id"], r["expires_at"], r["queued"], Role(r["role"]), r["creator_valid"])
-        for r in rows
-    ]
+    rows = await conn.fetch(_Q["list_candidates"], model, now, *KNOWN, MAX_CANDIDATES)
+    return [Candidate(**{**row, "role": Role(row["role"])}) for row in rows]
 
 
 async def lock_model(conn: Connection, model: str) -> None:
     await conn.execute(_Q["lock_model"], model)
 
 
-async def lock_user_states(conn: Connection, account_ids: Sequence[str], now: datetime) -> dict[str, float]:
-    """Recent batch seconds by account; every account is locked until the transaction ends."""
+@dataclass(frozen=True, slots=True)
+class UserState:
+    """An account's recent batch time in seconds, and whether its role's cap was last seen to hold it back."""
+
+    service: float
+    at_cap: bool
+
+
+async def lock_user_states(conn: Connection, account_ids: Sequence[str], now: datetime) -> dict[str, UserState]:
+    """By account; every account is locked until the transaction ends."""
     rows = await conn.fetch(_Q["lock_user_states"], account_ids, now)
-    return {row["account_id"]: float(row["service_seconds"]) for row in rows}
+    return {row["account_id"]: UserState(float(row["service_seconds"]), row["at_cap"]) for row in rows}
 
 
 async def list_slots(conn: Connection, model: str) -> list[HeldSlots]:
     return [HeldSlots(**row) for row in await conn.fetch(_Q["list_slots"], model)]
 
 
-async def slots_elsewhere(conn: Connection, worker_no: int, but_model: str) -> dict[str, int]:
-    """The worker's slots by account, on all models but one."""
-    return {row["account_id"]: row["slots"] for row in await conn.fetch(_Q["slots_elsewhere"], worker_no, but_model)}
+async def account_slots(conn: Connection, account_ids: Sequence[str], but_model: str) -> dict[str, int]:
+    rows = await conn.fetch(_Q["account_slots"], account_ids, but_model)
+    return {row["account_id"]: row["slots"] for row in rows}
 
 
 async def set_slots(conn: Connection, model: str, worker_no: int, rows: Sequence[tuple[str, int, int]]) -> None:

@@ -6,17 +6,23 @@ Each step is one transaction and can be repeated after a crash; each returns how
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
+
+import structlog
 
 from ebbtide.batches import end_store as store
 from ebbtide.batches import settle_store
 from ebbtide.batches.cancel import hide_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.settle_store import AttemptRow, BatchDelta, QueueDelta
+from ebbtide.errors import Unavailable
+from ebbtide.files.retention import HIDDEN_FOR
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection, Database
+
+log = structlog.get_logger(__name__)
 
 STEP_ITEMS: Final = 5_000
 _STEP_BATCHES: Final = 50
@@ -29,10 +35,18 @@ async def expire_batches(database: Database, now: datetime) -> int:
 
 
 async def close_batches(database: Database, now: datetime) -> int:
-    """One step for every batch that is being closed."""
+    """One step for every batch that is being closed; one that breaks is logged and holds up no other."""
     async with database.connection() as conn:
         closing = await store.closing_batches(conn)
-    return sum([await close_batch(database, batch_no, now) for batch_no in closing])
+    more = 0
+    for batch_no in closing:
+        try:
+            more += await close_batch(database, batch_no, now)
+        except Unavailable:
+            raise
+        except Exception as error:
+            log.error("close_failed", batch_no=batch_no, exc_info=error)
+    return more
 
 
 async def close_batch(database: Database, batch_no: int, now: datetime) -> int:
@@ -55,7 +69,10 @@ async def finish_batches(conn: Connection, batch_nos: list[int], now: datetime) 
 
 
 async def take_over(database: Database, now: datetime) -> int:
-    """Give the items of lapsed workers back to the queue, each lost try on record with an unknown cost."""
+    """Give the items of lapsed workers back to the queue, each lost try on record with an unknown cost.
+
+    Items of batches that only a newer build knows stay for its workers.
+    """
     async with database.transaction() as conn:
         lapsed = await store.lapsed_workers(conn)
         taken = 0
@@ -64,8 +81,7 @@ async def take_over(database: Database, now: datetime) -> int:
             if held:
                 await settle_store.lock_batches(conn, held)
                 taken += await _take_items(conn, worker_no, held, now)
-            if len(held) < _STEP_BATCHES:
-                await store.end_worker(conn, worker_no)
+            await store.end_lapsed(conn, worker_no)
         if taken:
             await notify(conn, WORK_CHANNEL)
             await notify(conn, DUTY_CHANNEL)
@@ -120,10 +136,10 @@ async def retire_batches(database: Database, now: datetime, limit: int = 100) ->
     return len(retired)
 
 
-async def purge_batches(database: Database, now: datetime, readers_for: timedelta) -> int:
-    """Remove some rows of batches deleted longer ago than any download may take."""
+async def purge_batches(database: Database, now: datetime) -> int:
+    """Remove some rows of batches deleted a while ago and read by nobody."""
     async with database.connection() as conn:
-        batch_nos = await store.removable_batches(conn, now - readers_for, 10)
+        batch_nos = await store.removable_batches(conn, now - HIDDEN_FOR, 10)
     removed = 0
     for batch_no in batch_nos:
         async with database.transaction() as conn:

@@ -26,7 +26,7 @@ returning no;
 -- name: closing_batches
 -- Open batches that start nothing more and still have items waiting or none left at all.
 select j.no from batch_jobs j
-where j.phase = 'open' and j.closing is not null and j.deleted_at is null
+where j.phase = 'open' and (j.closing is not null or j.results_full) and j.deleted_at is null
   and j.api_surface = any($1) and j.target = any($2) and j.schema_version <= $3
   and (exists (select from batch_queues q where q.batch_no = j.no and q.queued > 0)
        or j.completed + j.failed + j.cancelled + j.expired = j.total)
@@ -34,7 +34,8 @@ order by j.no limit 100;
 
 -- name: lock_closing
 -- One batch that is being closed.
-select closing from batch_jobs where no = $1 and phase = 'open' and closing is not null for no key update;
+select coalesce(closing, 'full') from batch_jobs
+where no = $1 and phase = 'open' and (closing is not null or results_full) for no key update;
 
 -- name: cancel
 -- Waiting items of a cancelled batch, a bounded number at a time.
@@ -60,11 +61,11 @@ where batch_no = $1 and state = 'queued' and id in (
 returning model, state;
 
 -- name: give_up
--- Waiting items of a batch that failed: one that was tried before ends with its last error.
+-- Waiting items of a batch that failed or is full: one that was tried before ends with its last error.
 update batch_items
 set state = 'failed',
-    error_code = case when attempts > 0 and error_code is not null then error_code else 'batch_failed' end,
-    error_message = case when attempts > 0 and error_code is not null then error_message else $3 end,
+    error_code = case when attempts > 0 and error_code is not null then error_code else $3 end,
+    error_message = case when attempts > 0 and error_code is not null then error_message else $4 end,
     error_status = case when attempts > 0 and error_code is not null then error_status end
 where batch_no = $1 and state = 'queued' and id in (
     select id from batch_items where batch_no = $1 and state = 'queued' limit $2)
@@ -106,13 +107,28 @@ where no = $1 and ended_at is null;
 -- And so are its slots.
 delete from batch_slots where worker_no = $1;
 
+-- name: end_lapsed
+-- A lapsed worker is gone once everything was taken from it, also what only a newer build may take.
+update workers set ended_at = now()
+where no = $1 and ended_at is null
+  and not exists (select from batch_items where worker_no = $1 and state = 'running');
+
 -- name: lapsed_workers
--- Workers whose lease ran out, for one process to take over from.
-select no from workers where ended_at is null and lease_until <= now() order by no limit 10 for update skip locked;
+-- Workers whose lease ran out, for one process to take over from; not those of which it may take nothing.
+select no from workers
+where ended_at is null and lease_until <= now()
+  and (not exists (select from batch_items i where i.worker_no = workers.no and i.state = 'running')
+       or exists (select from batch_items i join batch_jobs j on j.no = i.batch_no
+                  where i.worker_no = workers.no and i.state = 'running'
+                    and j.api_surface = any($1) and j.target = any($2) and j.schema_version <= $3))
+order by no limit 10 for update skip locked;
 
 -- name: held_batches
--- Some batches of which a worker holds items.
-select distinct batch_no from batch_items where worker_no = $1 and state = 'running' order by batch_no limit $2;
+-- Some batches of which a worker holds items, and which this build knows.
+select distinct i.batch_no from batch_items i join batch_jobs j on j.no = i.batch_no
+where i.worker_no = $1 and i.state = 'running'
+  and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5
+order by i.batch_no limit $2;
 
 -- name: take_over
 -- Items a lapsed worker held in locked batches wait again; each counts as a try, since it may have been sent.
@@ -123,8 +139,9 @@ where worker_no = $1 and state = 'running' and batch_no = any($2)
 returning batch_no, id, model, claim_epoch, attempts;
 
 -- name: prune_workers
--- Forget workers that ended long ago.
-delete from workers where ended_at < now() - interval '7 days';
+-- Forget workers that ended long ago, and what their requests might have cost.
+with gone as (delete from workers where ended_at < now() - interval '7 days' returning no)
+delete from batch_reservations r using gone where r.worker_no = gone.no;
 
 -- name: lock_batch
 -- One visible batch, locked.
@@ -144,11 +161,15 @@ update batch_jobs set deleted_at = $2 where no = $1 and deleted_at is null;
 -- Batches whose retention is over.
 select no, id, input_id from batch_jobs
 where phase = 'sealed' and deleted_at is null and results_expires_at <= $1
+  and api_surface = any($3) and target = any($4) and schema_version <= $5
 order by results_expires_at limit $2 for update skip locked;
 
 -- name: removable_batches
--- Batches hidden for long enough that nobody can still be reading them.
-select no from batch_jobs where deleted_at <= $1 order by deleted_at limit $2;
+-- Hidden batches that nobody reads.
+select no from batch_jobs j
+where deleted_at <= $1 and api_surface = any($3) and target = any($4) and schema_version <= $5
+  and not exists (select from batch_read_leases l where l.batch_no = j.no and l.expires_at > now())
+order by deleted_at limit $2;
 
 -- name: purge_items
 -- Remove some items of a deleted batch.

@@ -16,6 +16,7 @@ _Q = load_queries("ebbtide.batches", "end.sql")
 _KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 BATCH_FAILED: Final = "batch_failed"
 _NOT_RUN: Final = "Not run: the batch failed"
+_FULL: Final = "Not run: the batch's answers have reached their storage limit"
 _LOST: Final = "The worker that ran this request stopped before its outcome was recorded"
 
 
@@ -63,7 +64,7 @@ async def closing_batches(conn: Connection) -> list[int]:
 
 
 async def lock_closing(conn: Connection, batch_no: int) -> str | None:
-    """Why the batch is being closed; None when it is not."""
+    """Why nothing of the batch starts: its `closing`, or `full`; None when it goes on."""
     closing: str | None = await conn.fetchval(_Q["lock_closing"], batch_no)
     return closing
 
@@ -76,8 +77,10 @@ async def end_waiting(conn: Connection, closing: str, batch_no: int, limit: int)
         case "expired":
             rows = await conn.fetch(_Q["run_out"], batch_no, limit)
             rows += await conn.fetch(_Q["expire"], batch_no, limit - len(rows))
+        case "full":
+            rows = await conn.fetch(_Q["give_up"], batch_no, limit, "result_too_large", _FULL)
         case _:
-            rows = await conn.fetch(_Q["give_up"], batch_no, limit, _NOT_RUN)
+            rows = await conn.fetch(_Q["give_up"], batch_no, limit, BATCH_FAILED, _NOT_RUN)
     return Counter((row["model"], row["state"]) for row in rows)
 
 
@@ -105,11 +108,11 @@ async def delete_batch(conn: Connection, batch_no: int, now: datetime) -> None:
 
 
 async def retire_batches(conn: Connection, now: datetime, limit: int) -> list[RetiredBatch]:
-    return [RetiredBatch(**row) for row in await conn.fetch(_Q["retire_batches"], now, limit)]
+    return [RetiredBatch(**row) for row in await conn.fetch(_Q["retire_batches"], now, limit, *_KNOWN)]
 
 
 async def removable_batches(conn: Connection, hidden_before: datetime, limit: int) -> list[int]:
-    return [row["no"] for row in await conn.fetch(_Q["removable_batches"], hidden_before, limit)]
+    return [row["no"] for row in await conn.fetch(_Q["removable_batches"], hidden_before, limit, *_KNOWN)]
 
 
 async def purge_some(conn: Connection, batch_no: int, limit: int) -> int:
@@ -175,11 +178,17 @@ async def end_worker(conn: Connection, worker_no: int) -> None:
 
 
 async def lapsed_workers(conn: Connection) -> list[int]:
-    return [row["no"] for row in await conn.fetch(_Q["lapsed_workers"])]
+    return [row["no"] for row in await conn.fetch(_Q["lapsed_workers"], *_KNOWN)]
+
+
+async def end_lapsed(conn: Connection, worker_no: int) -> None:
+    """A lapsed worker is gone, unless it still holds something."""
+    await conn.execute(_Q["drop_worker_slots"], worker_no)
+    await conn.execute(_Q["end_lapsed"], worker_no)
 
 
 async def held_batches(conn: Connection, worker_no: int, limit: int) -> list[int]:
-    return [row["batch_no"] for row in await conn.fetch(_Q["held_batches"], worker_no, limit)]
+    return [row["batch_no"] for row in await conn.fetch(_Q["held_batches"], worker_no, limit, *_KNOWN)]
 
 
 async def take_over(conn: Connection, worker_no: int, batch_nos: Sequence[int], ready_at: datetime) -> list[LostItem]:

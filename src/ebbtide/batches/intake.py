@@ -6,19 +6,21 @@ Direct requests are checked whole before the answer; a file is only looked up, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from ebbtide import ids
+from ebbtide.accounts.quotas import check_money_left
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import intake_store as store
 from ebbtide.batches.checks import ROUTE_UNAVAILABLE, RequestChecker, Rules
+from ebbtide.batches.idempotency import KeyTaken, Once, claim_key, find_replay
 from ebbtide.batches.limits import check_room_for
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL, Item, Job, window_end
-from ebbtide.batches.progress import read_batch
+from ebbtide.batches.progress import Moment, read_batch
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.clock import Clock
 from ebbtide.dialects.openai.requests import CreateBatch
@@ -46,8 +48,8 @@ class Intake:
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
-    """Direct requests that may be stored: their items, and the packer that holds their lines."""
+class Direct:
+    """Requests that passed their checks and may be stored: their items, and the packer that holds their lines."""
 
     target: Target
     items: list[Item]
@@ -55,61 +57,99 @@ class _Checked:
     digest: bytes
 
 
-async def create_batch(intake: Intake, principal: Principal, create: CreateBatch) -> Job:
-    """Store a new batch and return it.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What goes with a new batch's requests: its metadata as JSON, and the key that makes its create safe to repeat."""
+
+    metadata: str | None
+    once: Once | None = None
+
+
+async def create_batch(intake: Intake, principal: Principal, create: CreateBatch, once: Once | None = None) -> Job:
+    """Store a new batch and return it; or the batch of `once`, when another create with that key was faster.
 
     Raises Forbidden below BATCH_MIN_ROLE; InvalidRequest naming the request or field at fault; LimitReached over a
     limit on unfinished work; Unauthenticated when key or account ended meanwhile. Nothing is stored then.
     """
-    if principal.role < Role(intake.settings.batch_min_role):
+    check_may_create(principal, intake.settings)
+    wish = Wish(_metadata(create), once)
+    requests = create.requests
+    if requests is not None:
+        return await stored_once(intake, principal, once, lambda: _create_direct(intake, principal, requests, wish))
+    return await stored_once(intake, principal, once, lambda: _create_from_file(intake, principal, create, wish))
+
+
+def check_may_create(principal: Principal, settings: Settings) -> None:
+    """Raises Forbidden below BATCH_MIN_ROLE."""
+    if principal.role < Role(settings.batch_min_role):
         raise Forbidden("Your role may not create batches")
-    if create.requests is not None:
-        return await _create_direct(intake, principal, create, create.requests)
-    return await _create_from_file(intake, principal, create)
 
 
-async def _create_direct(
-    intake: Intake, principal: Principal, create: CreateBatch, requests: Sequence[msgspec.Raw]
+async def stored_once(
+    intake: Intake, principal: Principal, once: Once | None, store_batch: Callable[[], Awaitable[Job]]
 ) -> Job:
-    if len(requests) > intake.settings.batch_max_requests:
-        raise InvalidRequest(
-            f"requests holds {len(requests)} requests; a batch may hold {intake.settings.batch_max_requests}",
-            param="requests",
-        )
+    """What `store_batch` stores, or the batch that another create with the same key stored meanwhile."""
+    while True:
+        try:
+            return await store_batch()
+        except KeyTaken:
+            assert once is not None
+            moment = Moment(intake.clock.now(), intake.settings.batch_min_role)
+            job = await find_replay(intake.database, principal.account_id, once, moment)
+            if job is not None:
+                return job
+
+
+async def _create_direct(intake: Intake, principal: Principal, requests: Sequence[msgspec.Raw], wish: Wish) -> Job:
+    check_count(len(requests), intake.settings)
     with ChunkPacker() as packer:
         checked = await asyncio.to_thread(_check_requests, intake, principal, requests, packer)
-        now = intake.clock.now()
-        file = StoredFile(
-            ids.file_id(), principal.account_id, None, DIRECT, _DIRECT_NAME, packer.size, checked.digest, now, None
+        return await store_direct(intake, principal, checked, wish)
+
+
+def check_count(requests: int, settings: Settings) -> None:
+    """Raises InvalidRequest when these are more requests than a batch may hold."""
+    if requests > settings.batch_max_requests:
+        raise InvalidRequest(
+            f"requests holds {requests} requests; a batch may hold {settings.batch_max_requests}", param="requests"
         )
-        hours = intake.settings.batch_completion_window_hours
-        new = store.NewBatch(
-            id=ids.batch_id(),
-            account_id=principal.account_id,
-            key_id=principal.key_id,
-            api_surface="openai_inline",
-            target=checked.target,
-            input_id=file.id,
-            metadata=_metadata(create),
-            completion_window=f"{hours}h" if hours else "none",
-            retention_days=intake.settings.batch_retention_days,
-            phase="open",
-            created_at=now,
-            expires_at=window_end(now, hours),
-            total=len(checked.items),
-        )
-        async with intake.database.transaction() as conn:
-            await _admit(conn, intake.settings, new)
-            await insert_file(conn, file, packer.chunks())
-            batch_no = await store.insert_batch(conn, new)
-            await store.add_items(conn, batch_no, checked.items, now)
-            await notify(conn, WORK_CHANNEL)
-            return await read_batch(conn, new.id)
+
+
+async def store_direct(intake: Intake, principal: Principal, direct: Direct, wish: Wish) -> Job:
+    """Store a batch of checked requests in one transaction; it is open from the start. Raises as create_batch does."""
+    now = intake.clock.now()
+    hours = intake.settings.batch_completion_window_hours
+    new = store.NewBatch(
+        id=ids.batch_id(),
+        account_id=principal.account_id,
+        key_id=principal.key_id,
+        api_surface="openai_inline",
+        target=direct.target,
+        input_id=ids.file_id(),
+        metadata=wish.metadata,
+        completion_window=f"{hours}h" if hours else "none",
+        retention_days=intake.settings.batch_retention_days,
+        phase="open",
+        created_at=now,
+        expires_at=window_end(now, hours),
+        total=len(direct.items),
+        model=store.model_of(direct.items),
+    )
+    lines = direct.lines
+    file = StoredFile(new.input_id, new.account_id, None, DIRECT, _DIRECT_NAME, lines.size, direct.digest, now, None)
+    async with intake.database.transaction() as conn:
+        await claim_key(conn, new.account_id, wish.once, new.id, now)
+        await _admit(conn, intake.settings, new)
+        await insert_file(conn, file, lines.chunks())
+        batch_no = await store.insert_batch(conn, new)
+        await store.add_items(conn, batch_no, direct.items, now)
+        await notify(conn, WORK_CHANNEL)
+        return await read_batch(conn, new.id)
 
 
 def _check_requests(
     intake: Intake, principal: Principal, requests: Sequence[msgspec.Raw], packer: ChunkPacker
-) -> _Checked:
+) -> Direct:
     """Check and pack every request; runs in a thread. The first bad one raises, named by index and custom_id."""
     checker = RequestChecker(Rules(intake.catalog, principal.role, endpoint=None, one_model=False))
     longest = intake.settings.batch_max_line_kb * 1024
@@ -119,12 +159,12 @@ def _check_requests(
         if len(line) > longest:
             raise InvalidRequest(f"requests[{index}]: larger than {longest // 1024} KiB", param=f"requests[{index}]")
         try:
-            custom_id, model = checker.check(line)
+            checked = checker.check(line)
         except InvalidRequest as error:
             raise _at_index(error, index) from None
         chunk, offset = packer.write_line(line)
-        items.append(Item(custom_id, model, chunk, offset, len(line)))
-    return _Checked(checker.target, items, packer, packer.finish())
+        items.append(Item(checked.custom_id, checked.model, chunk, offset, len(line), checked.max_tokens))
+    return Direct(checker.target, items, packer, packer.finish())
 
 
 def _at_index(error: InvalidRequest, index: int) -> InvalidRequest:
@@ -136,25 +176,26 @@ def _at_index(error: InvalidRequest, index: int) -> InvalidRequest:
     return InvalidRequest(f"{where}{named}: {error.message}", code=code, param=param)
 
 
-async def _create_from_file(intake: Intake, principal: Principal, create: CreateBatch) -> Job:
+async def _create_from_file(intake: Intake, principal: Principal, create: CreateBatch, wish: Wish) -> Job:
     assert create.input_file_id is not None
     assert create.endpoint is not None
-    now = intake.clock.now()
+    now, batch_id = intake.clock.now(), ids.batch_id()
     hours = FILE_WINDOW_HOURS if intake.settings.batch_completion_window_hours else 0
     async with intake.database.transaction() as conn:
+        await claim_key(conn, principal.account_id, wish.once, batch_id, now)
         file = await get_file(conn, create.input_file_id, now)
         if file is None or file.account_id != principal.account_id or file.purpose != UPLOADED:
             raise InvalidRequest(
                 f"input_file_id names no uploaded batch file of yours: {create.input_file_id}", param="input_file_id"
             )
         new = store.NewBatch(
-            id=ids.batch_id(),
+            id=batch_id,
             account_id=principal.account_id,
             key_id=principal.key_id,
             api_surface="openai_file",
             target=ENDPOINTS[create.endpoint],
             input_id=file.id,
-            metadata=_metadata(create),
+            metadata=wish.metadata,
             completion_window=f"{FILE_WINDOW_HOURS}h",
             retention_days=intake.settings.batch_retention_days,
             phase="validating",
@@ -172,6 +213,7 @@ async def _admit(conn: Connection, settings: Settings, new: store.NewBatch) -> N
     """Under the account's row: is the creator still valid, and is there room for one more batch of this size?"""
     if not await store.lock_creator(conn, new.account_id, new.key_id, new.created_at):
         raise Unauthenticated("The API key is no longer valid")
+    await check_money_left(conn, new.key_id, new.created_at)
     check_room_for(new.total, await store.count_unfinished(conn, new.account_id), settings)
     await store.ensure_user_state(conn, new.account_id, new.created_at)
 

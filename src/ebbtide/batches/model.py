@@ -15,7 +15,7 @@ from ebbtide.batches.states import FINAL_STATUSES
 # What this build can run: every query of a worker filters on these three.
 SURFACES: Final = ("openai_inline", "openai_file")
 TARGETS: Final = ("chat", "embeddings")
-BATCH_SCHEMA_VERSION: Final = 1
+BATCH_SCHEMA_VERSION: Final = 2  # the newest it can run, and what it writes
 
 ENDPOINTS: Final[Mapping[str, str]] = {"chat": "/v1/chat/completions", "embeddings": "/v1/embeddings"}
 
@@ -25,7 +25,11 @@ DUTY_CHANNEL: Final = "ebbtide_duty"  # a batch waits to be validated, closed or
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A row of batch_jobs. Times are aware UTC datetimes; `errors` and `metadata` are JSON text as stored."""
+    """A row of batch_jobs. Times are aware UTC datetimes; `errors` and `metadata` are JSON text as stored.
+
+    `version` is raised by every change; `model` is the one that all requests name, once they are known.
+    `blocked_reason` and the estimates are told where the batch was read with a moment, which is then `read_at`.
+    """
 
     no: int
     id: str
@@ -63,6 +67,10 @@ class Job:
     reasoning_tokens: int
     cost_usd: Decimal
     cost_unknown_attempts: int
+    version: int
+    model: str | None
+    blocked_reason: str | None
+    read_at: datetime | None
 
     @property
     def endpoint(self) -> str:
@@ -76,6 +84,27 @@ class Job:
     @property
     def has_ended(self) -> bool:
         return self.status in FINAL_STATUSES
+
+    @property
+    def finished(self) -> int:
+        """How many of its requests have an outcome."""
+        return self.completed + self.failed + self.cancelled + self.expired
+
+    @property
+    def estimated_completion_at(self) -> datetime | None:
+        """When its last request ends at the pace so far; None while that is unknown, and once nothing more starts."""
+        if self.read_at is None or self.in_progress_at is None or self.phase != "open" or self.closing is not None:
+            return None
+        if not self.finished or self.read_at <= self.in_progress_at:
+            return None
+        remaining = self.total - self.finished
+        return self.read_at + (self.read_at - self.in_progress_at) * remaining / self.finished
+
+    @property
+    def finishes_in_time(self) -> bool | None:
+        """Whether that is before its window closes; None where there is no estimate or no window."""
+        estimate = self.estimated_completion_at
+        return None if estimate is None or self.expires_at is None else estimate <= self.expires_at
 
 
 def job_from_row(row: Any) -> Job:
@@ -110,6 +139,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     chunk: int
     line_offset: int
     line_length: int
+    max_tokens: int | None
 
 
 class LineProblem(msgspec.Struct, frozen=True):

@@ -1,6 +1,13 @@
-"""Reading batches: one, or a page of them. Counters and status lie on the row; nothing here counts anything."""
+"""Reading batches: one, or a page of them. Counters and status lie on the row; nothing here counts anything.
+
+Who gives a moment is also told why a batch waits and when it should finish, in the same query.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from ebbtide.accounts.store import Principal
 from ebbtide.batches.model import Job, job_from_row
@@ -12,10 +19,18 @@ from ebbtide.storage.queries import load_queries
 _Q = load_queries("ebbtide.batches", "read.sql")
 
 
-async def get_batch(database: Database, principal: Principal, batch_id: str) -> Job:
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What decides why a batch waits: the time, and the lowest role that may run batches (BATCH_MIN_ROLE)."""
+
+    now: datetime
+    min_role: str
+
+
+async def get_batch(database: Database, principal: Principal, batch_id: str, moment: Moment | None = None) -> Job:
     """Raises NotFound for a batch that is unknown, deleted, or another account's (unless an administrator asks)."""
     async with database.connection() as conn:
-        job = await find_batch(conn, batch_id)
+        job = await find_batch(conn, batch_id, moment)
     return visible(job, principal, batch_id)
 
 
@@ -26,9 +41,14 @@ def visible(job: Job | None, principal: Principal, batch_id: str) -> Job:
     return job
 
 
-async def find_batch(conn: Connection, batch_id: str) -> Job | None:
-    row = await conn.fetchrow(_Q["get_batch"], batch_id)
-    return None if row is None else job_from_row(row)
+async def get_batches(conn: Connection, batch_ids: Sequence[str], moment: Moment | None) -> list[Job]:
+    """Those of the batches that are there, whoever's they are."""
+    rows = await conn.fetch(_Q["get_batches"], batch_ids, *_values(moment))
+    return [job_from_row(row) for row in rows]
+
+
+async def find_batch(conn: Connection, batch_id: str, moment: Moment | None = None) -> Job | None:
+    return next(iter(await get_batches(conn, [batch_id], moment)), None)
 
 
 async def read_batch(conn: Connection, batch_id: str) -> Job:
@@ -39,11 +59,17 @@ async def read_batch(conn: Connection, batch_id: str) -> Job:
     return job
 
 
-async def list_batches(database: Database, principal: Principal, after: str | None, limit: int) -> Page[Job]:
+async def list_batches(
+    database: Database, principal: Principal, after: str | None, limit: int, moment: Moment | None = None
+) -> Page[Job]:
     """The account's batches, newest first. Raises InvalidRequest when `after` is not a batch of the account."""
     async with database.connection() as conn:
         if after is not None and not await conn.fetchval(_Q["knows_batch"], principal.account_id, after):
             raise InvalidRequest("after is not the id of one of your batches", param="after")
-        rows = await conn.fetch(_Q["list_batches"], principal.account_id, after, limit + 1)
+        rows = await conn.fetch(_Q["list_batches"], principal.account_id, after, limit + 1, *_values(moment))
     jobs = [job_from_row(row) for row in rows]
     return Page(jobs[:limit], len(jobs) > limit)
+
+
+def _values(moment: Moment | None) -> tuple[datetime | None, str | None]:
+    return (None, None) if moment is None else (moment.now, moment.min_role)

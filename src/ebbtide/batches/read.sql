@@ -1,17 +1,25 @@
--- name: get_batch
--- One batch that has not been deleted.
+-- name: get_batches
+-- Batches by id that have not been deleted; why they wait is told where a moment is given.
 select no, id, account_id, key_id, api_surface, target, input_id, output_id, error_id, metadata, completion_window,
        retention_days, phase, closing, status, error_code, error_message, errors, created_at, in_progress_at,
        expires_at, closing_at, finalizing_at, sealed_at, results_expires_at, total, completed, failed, cancelled,
-       expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts
-from batch_jobs where id = $1 and deleted_at is null;
+       expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts, version,
+       model,
+       case when phase = 'open' and closing is null and $2::timestamptz is not null
+            then batch_blocked_reason(no, account_id, key_id, $2, $3) end as blocked_reason,
+       $2::timestamptz as read_at
+from batch_jobs where id = any($1) and deleted_at is null;
 
 -- name: list_batches
--- A page of an account's batches, newest first.
+-- A page of an account's batches, newest first; why they wait is told where a moment is given.
 select no, id, account_id, key_id, api_surface, target, input_id, output_id, error_id, metadata, completion_window,
        retention_days, phase, closing, status, error_code, error_message, errors, created_at, in_progress_at,
        expires_at, closing_at, finalizing_at, sealed_at, results_expires_at, total, completed, failed, cancelled,
-       expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts
+       expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts, version,
+       model,
+       case when phase = 'open' and closing is null and $4::timestamptz is not null
+            then batch_blocked_reason(no, account_id, key_id, $4, $5) end as blocked_reason,
+       $4::timestamptz as read_at
 from batch_jobs
 where account_id = $1 and deleted_at is null
   and ($2::text is null or no < (select no from batch_jobs where id = $2 and account_id = $1))

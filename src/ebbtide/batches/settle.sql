@@ -1,6 +1,10 @@
 -- name: lock_batches
 -- Lock the batches a settle touches, in order.
-select no, closing, expires_at from batch_jobs where no = any($1) order by no for no key update;
+select no, closing, results_full, result_bytes from batch_jobs where no = any($1) order by no for no key update;
+
+-- name: mark_full
+-- Batches whose answers have reached their storage limit: nothing more of them starts.
+update batch_jobs set results_full = true where no = any($1) and not results_full;
 
 -- name: add_segments
 -- Store compressed answers, one row per batch; ids come back in the order given.

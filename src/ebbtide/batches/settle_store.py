@@ -106,9 +106,21 @@ class QueueDelta(NamedTuple):
     next_ready_at: datetime
 
 
-async def lock_batches(conn: Connection, batch_nos: Sequence[int]) -> dict[int, str | None]:
-    """Locks batches in order; tells, for those that still exist, why nothing of them starts any more, or None."""
-    return {row["no"]: row["closing"] for row in await conn.fetch(_Q["lock_batches"], batch_nos)}
+class LockedBatch(NamedTuple):
+    """A locked batch: whether nothing of it starts any more, and the raw bytes of answers it has stored."""
+
+    stops: bool
+    result_bytes: int
+
+
+async def lock_batches(conn: Connection, batch_nos: Sequence[int]) -> dict[int, LockedBatch]:
+    """Locks the batches that still exist, in order."""
+    rows = await conn.fetch(_Q["lock_batches"], batch_nos)
+    return {r["no"]: LockedBatch(r["closing"] is not None or r["results_full"], r["result_bytes"]) for r in rows}
+
+
+async def mark_full(conn: Connection, batch_nos: Sequence[int]) -> None:
+    await conn.execute(_Q["mark_full"], batch_nos)
 
 
 async def add_segments(conn: Connection, segments: Sequence[tuple[int, bytes]]) -> list[int]:

@@ -73,12 +73,12 @@ class LineReader:
             self._add(LineProblem("line_too_long", f"longer than {self._max_line // 1024} KiB", line=self._line))
             return
         try:
-            custom_id, model = self._checker.check(line)
+            checked = self._checker.check(line)
         except InvalidRequest as error:
             self._add(LineProblem(error.code or "invalid_request", error.message, error.param, self._line))
             return
         if not self.problem_count:
-            self.items.append(Item(custom_id, model, chunk, offset, len(line)))
+            self.items.append(Item(checked.custom_id, checked.model, chunk, offset, len(line), checked.max_tokens))
 
     def _add(self, problem: LineProblem) -> None:
         self.problem_count += 1
@@ -153,7 +153,7 @@ async def _conclude(conn: Connection, intake: Intake, claim: tuple[store.Validat
         await store.reject_batch(conn, batch.no, _error_list(problems), now)
         return
     await store.add_items(conn, batch.no, reader.items, now)
-    await store.open_batch(conn, batch.no, len(reader.items), now)
+    await store.open_batch(conn, batch.no, reader.items, now)
     await notify(conn, WORK_CHANNEL)
 
 

@@ -37,7 +37,8 @@ FREE = Pricing(Decimal(0), Decimal(0), Decimal(0), Decimal(0))
 class Route:
     """A model at an upstream. Compared by identity: the dispatcher prepares each one once.
 
-    `base_url` is empty for the stand-in alone, which waits `latency` seconds before it answers.
+    `base_url` is empty for the stand-in alone, which waits `latency` seconds before it answers. `batch_choice` is an
+    administrator's, None where there is none (ebbtide.catalog.policies).
     """
 
     id: str
@@ -48,6 +49,7 @@ class Route:
     weight: float = 1.0
     deployment_type: DeploymentType = "auto"
     latency: float = 0.0
+    batch_choice: bool | None = None
 
     @property
     def is_local(self) -> bool:
@@ -58,8 +60,13 @@ class Route:
 
     @property
     def batch_allowed(self) -> bool:
-        """Whether batch work may use the route: it follows the locality."""
-        return self.is_local
+        """Whether batch work may use the route: as an administrator chose, else local routes only."""
+        return self.is_local if self.batch_choice is None else self.batch_choice
+
+    @property
+    def host(self) -> str | None:
+        """The host of its server; None for the stand-in."""
+        return urlsplit(self.base_url).hostname
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,11 @@ class Model:
     min_role: Role = Role.FREE
     pricing: Pricing = FREE
     batch_price_factor: Decimal = Decimal(1)
+
+    @property
+    def has_live_batch_route(self) -> bool:
+        """Whether any of them is in use at the moment."""
+        return any(route.batch_allowed and route.weight > 0 for route in self.routes)
 
     @property
     def has_batch_route(self) -> bool:

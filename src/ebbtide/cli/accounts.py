@@ -7,8 +7,11 @@ from collections.abc import Awaitable, Callable
 from cyclopts import App
 
 from ebbtide.accounts import accounts
+from ebbtide.accounts.quotas import Amounts, set_quotas, usd_text
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Account
+from ebbtide.cli.actor import actor
+from ebbtide.cli.amounts import Limit, read_amount
 from ebbtide.cli.bootflags import DatabaseFlags, read_config
 from ebbtide.cli.database import open_database
 from ebbtide.cli.output import AsJson, print_rows
@@ -16,7 +19,7 @@ from ebbtide.clock import SystemClock
 from ebbtide.storage.pool import Database
 
 app = App(name="accounts", help="Accounts: who may use the gateway, and as what.")
-_COLUMNS = ("name", "role", "state", "created_at", "id")
+_COLUMNS = ("name", "role", "state", "daily_quota_usd", "monthly_quota_usd", "created_at", "id")
 _HERE = DatabaseFlags()
 
 
@@ -60,6 +63,28 @@ async def delete(account: str, /, *, json: AsJson = False, flags: DatabaseFlags 
     await _change(accounts.delete_account, account, json, flags)
 
 
+@app.command
+async def quota(
+    account: str,
+    /,
+    *,
+    daily: Limit = None,
+    monthly: Limit = None,
+    json: AsJson = False,
+    flags: DatabaseFlags = _HERE,
+) -> None:
+    """Set what an account may spend, in USD a day and a month (UTC), or show it; raised ones resume paused batches."""
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.find_account(database, account)
+        amounts = Amounts(
+            read_amount("--daily", daily, found.daily_quota_usd),
+            read_amount("--monthly", monthly, found.monthly_quota_usd),
+        )
+        await set_quotas(database, found.id, amounts, actor(), SystemClock().now())
+        changed = await accounts.find_account(database, found.id)
+    _print([changed], json)
+
+
 async def _change(
     change: Callable[[Database, str], Awaitable[Account]], account: str, as_json: bool, flags: DatabaseFlags
 ) -> None:
@@ -79,5 +104,7 @@ def _row(account: Account) -> dict[str, object]:
         "name": account.name,
         "role": account.role.value,
         "state": account.state,
+        "daily_quota_usd": usd_text(account.daily_quota_usd),
+        "monthly_quota_usd": usd_text(account.monthly_quota_usd),
         "created_at": account.created_at,
     }

@@ -13,7 +13,8 @@ from cyclopts import App, Parameter
 from ebbtide.cli import exits
 from ebbtide.cli.gateway import HERE, Gateway, GatewayOptions, open_gateway, read_batch
 from ebbtide.cli.output import AsJson, print_rows, tell
-from ebbtide.cli.submitting import Submission, endpoint_of, opened, read_metadata, submit
+from ebbtide.cli.submitting import Submission, endpoint_of, new_key, opened, read_metadata, submit
+from ebbtide.cli.watching import Patience as Waiting
 from ebbtide.cli.watching import exit_status, fetch_results, summary, watch_batch
 from ebbtide.cli.wire import Batch
 
@@ -27,6 +28,9 @@ Output = Annotated[
     Parameter(name=["--output", "-o"], allow_leading_hyphen=True, help="Where the results go; - for stdout."),
 ]
 Patience = Annotated[float, Parameter(help="Seconds that the gateway may stay away before the wait is given up.")]
+IdempotencyKey = Annotated[
+    str | None, Parameter(help="Sent with the call, so that repeating it makes no second batch; made up when left out.")
+]
 
 
 @Parameter(name="*")
@@ -38,9 +42,7 @@ class SubmitFlags:
         None
     )
     metadata: Annotated[list[str] | None, Parameter(negative=(), help="name=value; may be repeated.")] = None
-    idempotency_key: Annotated[str | None, Parameter(help="Sent again with the same file, makes no second batch.")] = (
-        None
-    )
+    idempotency_key: IdempotencyKey = None
 
 
 @app.command(name="submit")
@@ -64,7 +66,7 @@ async def submit_(
             endpoint = endpoint_of(content, flags.endpoint)
             metadata = read_metadata(flags.metadata)
             submission = Submission(content, name, endpoint, metadata, flags.idempotency_key)
-            batch = await submit(gateway, submission)
+            batch = await submit(gateway, submission, give_up_after)
         print(batch.id, file=sys.stderr if output == "-" else sys.stdout, flush=True)
         if not wait and output is None:
             return exits.OK
@@ -78,6 +80,31 @@ async def watch(
     """Show a batch's progress until it has ended; the exit status tells how."""
     async with open_gateway(options) as gateway:
         return await _finish(gateway, batch_id, output, give_up_after)
+
+
+@app.command
+async def retry(
+    batch_id: str,
+    /,
+    *,
+    wait: Annotated[bool, Parameter(negative=(), help="Wait until the new batch has ended.")] = False,
+    output: Output = None,
+    give_up_after: Patience = 600.0,
+    idempotency_key: IdempotencyKey = None,
+    options: GatewayOptions = HERE,
+) -> int:
+    """Create a batch of an ended batch's failed, expired and cancelled requests and print its id.
+
+    --wait and -o do what they do for submit.
+    """
+    key = idempotency_key or new_key()
+    async with open_gateway(options) as gateway:
+        patience = Waiting(give_up_after, tell, when_busy=False)
+        batch = await patience.until_answered(lambda: gateway.retry(batch_id, key))
+        print(batch.id, file=sys.stderr if output == "-" else sys.stdout, flush=True)
+        if not wait and output is None:
+            return exits.OK
+        return await _finish(gateway, batch.id, output, give_up_after)
 
 
 @app.command

@@ -40,6 +40,7 @@ class WorkerFlags(DatabaseFlags):
     self_hosted: Annotated[bool | None, _flag("self_hosted")] = None
     worker_lease_seconds: Annotated[str | None, _flag("worker_lease_seconds")] = None
     worker_heartbeat_seconds: Annotated[str | None, _flag("worker_heartbeat_seconds")] = None
+    webhook_ca_file: Annotated[str | None, _flag("webhook_ca_file")] = None
     log_level: Annotated[str | None, _flag("log_level")] = None
 
 

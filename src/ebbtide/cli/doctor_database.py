@@ -1,16 +1,20 @@
-"""The doctor's look at the database: whether one is there, new enough, and how far its schema is."""
+"""The doctor's look at the database: whether one is there, new enough, how far its schema is, and who works on it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final
+
+import asyncpg
 
 from ebbtide.cli.database import reach_database
 from ebbtide.cli.findings import Finding, bad, ok, warn
 from ebbtide.config import Config
-from ebbtide.errors import EbbtideError
+from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.settings.snapshot import Settings, with_stored
+from ebbtide.settings.store import list_stored
 from ebbtide.storage.embedded import find_problems
-from ebbtide.storage.migrate import OLDEST_SERVER, SCHEMA_VERSION
+from ebbtide.storage.migrate import OLDEST_SERVER, SCHEMA_VERSION, Applied, check_history, list_applied
 from ebbtide.storage.pool import Database
 from ebbtide.storage.queries import load_queries
 
@@ -45,8 +49,12 @@ async def _look_inside(config: Config) -> AsyncIterator[Finding]:
 async def _examine(database: Database, config: Config) -> list[Finding]:
     async with database.connection() as conn:
         version = await conn.fetchval(Q["server_version"])
-        applied = await conn.fetchval(Q["newest_migration"]) if await conn.fetchval(Q["has_history"]) else 0
-    findings = [_server(version), _schema(applied)]
+        applied = await list_applied(conn)
+        findings = [_server(version), _schema(applied)]
+        if max(applied, default=0) >= SCHEMA_VERSION and findings[-1].level != "bad":
+            stored = await list_stored(conn)
+            findings += _settings({name: row.value for name, row in stored.items()})
+            findings += _workers(await conn.fetch(Q["living_workers"]))
     if database.pooled and config.database_listen_url is None:
         findings.append(
             warn(
@@ -65,13 +73,41 @@ def _server(version: int) -> Finding:
     return ok("database", f"{name} answers")
 
 
-def _schema(applied: int) -> Finding:
-    if applied == 0:
+def _schema(applied: Mapping[int, Applied]) -> Finding:
+    newest = max(applied, default=0)
+    if newest == 0:
         return ok("schema", "empty; the first start makes it")
-    if applied > SCHEMA_VERSION:
-        message = f"version {applied} was made by a newer release; this one knows {SCHEMA_VERSION}"
-        return bad("schema", message, "Run that release, or restore a backup from before it.")
-    if applied < SCHEMA_VERSION:
-        message = f"version {applied}, and this release has {SCHEMA_VERSION}"
+    try:
+        check_history(applied)
+    except SetupError as error:
+        return bad("schema", error.message, "Run the release that made it, or restore a backup from before it.")
+    if newest > SCHEMA_VERSION:
+        message = (
+            f"version {newest} was made by a newer release; this one knows {SCHEMA_VERSION}, and may run beside it"
+        )
+        return warn("schema", message, "Finish the upgrade: restart every process as the newer release.")
+    if newest < SCHEMA_VERSION:
+        message = f"version {newest}, and this release has {SCHEMA_VERSION}"
         return warn("schema", message, "The next start migrates it, or `ebbtide migrate` beforehand.")
-    return ok("schema", f"version {applied}, the newest")
+    return ok("schema", f"version {newest}, the newest")
+
+
+def _settings(stored: Mapping[str, str]) -> Iterator[Finding]:
+    """What is stored and has no effect."""
+    for name, reason in with_stored(Settings(), stored)[1].items():
+        yield warn("stored settings", f"{reason} It has no effect.", f"`ebbtide settings reset {name}` removes it.")
+
+
+def _workers(living: Sequence[asyncpg.Record]) -> Iterator[Finding]:
+    """Every worker that lives, and whether they are of several versions."""
+    for row in living:
+        can_run = f"batches up to schema version {row['schema_version']}"
+        yield ok("worker", f"{row['host']} pid {row['pid']}: version {row['version']}, runs {can_run}")
+    if not living:
+        yield ok("worker", "none runs at the moment")
+    if len({(row["version"], row["schema_version"]) for row in living}) > 1:
+        yield warn(
+            "workers",
+            "they are of several versions; each leaves alone the batches that it does not know",
+            "Finish the upgrade, or the way back: docs/upgrading.md tells the steps.",
+        )

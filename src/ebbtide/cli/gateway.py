@@ -21,6 +21,7 @@ from ebbtide.errors import EbbtideError, SetupError
 
 _PASSING: Final = frozenset({502, 503, 504})
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=180)
+_STREAM_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)  # heartbeats come sooner
 _CHUNK: Final = 256 * 1024
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -95,9 +96,15 @@ class Gateway:
     async def delete_file(self, file_id: str) -> None:
         await self._call("DELETE", f"/v1/files/{file_id}")
 
-    async def create(self, body: Mapping[str, object], idempotency_key: str | None) -> Batch:
-        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+    async def create(self, body: Mapping[str, object], idempotency_key: str) -> Batch:
+        """Create a batch; sent again with the same key, the call makes no second one."""
+        headers = {"Idempotency-Key": idempotency_key}
         return read_batch(_object(await self._call("POST", "/v1/batches", json=body, headers=headers)))
+
+    async def retry(self, batch_id: str, idempotency_key: str) -> Batch:
+        """Create a batch of what did not succeed in an ended one, as safely repeated as `create`."""
+        headers = {"Idempotency-Key": idempotency_key}
+        return read_batch(_object(await self._call("POST", f"/v1/batches/{batch_id}/retry", headers=headers)))
 
     async def batch(self, batch_id: str) -> Batch:
         return read_batch(_object(await self._call("GET", f"/v1/batches/{batch_id}")))
@@ -123,6 +130,24 @@ class Gateway:
                 await self._check(answer)
                 async for piece in answer.content.iter_chunked(_CHUNK):
                     yield piece
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._away(error) from error
+
+    async def progress(self, batch_id: str) -> AsyncIterator[Batch]:
+        """The batch's states as the gateway tells them, until the last or until it hangs up."""
+        url = f"{self.base}/v1/batches/{batch_id}/events"
+        try:
+            async with self._session.get(url, allow_redirects=False, timeout=_STREAM_TIMEOUT) as answer:
+                await self._check(answer)
+                if answer.content_type != "text/event-stream":
+                    raise Refused(f"{self.base} has no stream of progress.", status=answer.status)
+                event = ""
+                async for line in answer.content:
+                    field, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(": ")
+                    if field == "event":
+                        event = value
+                    elif field == "data" and event == "batch":
+                        yield read_batch(_object(value.encode()))
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._away(error) from error
 

@@ -11,7 +11,10 @@ from cyclopts import App, Parameter
 
 from ebbtide.accounts import keys
 from ebbtide.accounts.accounts import find_account, list_accounts
+from ebbtide.accounts.quotas import Amounts, set_budgets, usd_text
 from ebbtide.accounts.store import ApiKey
+from ebbtide.cli.actor import actor
+from ebbtide.cli.amounts import Limit, read_amount
 from ebbtide.cli.bootflags import DatabaseFlags, read_config
 from ebbtide.cli.database import open_database
 from ebbtide.cli.output import AsJson, print_json, print_rows, tell
@@ -19,7 +22,10 @@ from ebbtide.clock import SystemClock
 from ebbtide.errors import SetupError
 
 app = App(name="keys", help="API keys of accounts.")
-_COLUMNS = ("prefix", "account", "name", "state", "created_at", "expires_at", "last_used_at", "id")
+_COLUMNS = (
+    *("prefix", "account", "name", "state", "daily_budget_usd", "monthly_budget_usd"),
+    *("created_at", "expires_at", "last_used_at", "id"),
+)
 _HERE = DatabaseFlags()
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SPAN = re.compile(r"([0-9]{1,6})([mhdw])")
@@ -66,6 +72,30 @@ async def revoke(key_id: str, /, *, flags: DatabaseFlags = _HERE) -> None:
     tell(f"{key.prefix}… is revoked.")
 
 
+@app.command
+async def budget(
+    key_id: str,
+    /,
+    *,
+    daily: Limit = None,
+    monthly: Limit = None,
+    json: AsJson = False,
+    flags: DatabaseFlags = _HERE,
+) -> None:
+    """Set what a key (key_…) may spend of its account's quota, in USD a day and a month (UTC), or show it."""
+    async with open_database(read_config(flags)) as database:
+        now = SystemClock().now()
+        before = await keys.find_key(database, key_id)
+        amounts = Amounts(
+            read_amount("--daily", daily, before.daily_budget_usd),
+            read_amount("--monthly", monthly, before.monthly_budget_usd),
+        )
+        await set_budgets(database, key_id, amounts, actor(), now)
+        changed = await keys.find_key(database, key_id)
+        owner = await find_account(database, changed.account_id)
+    print_rows([_row(changed, owner.name, now)], _COLUMNS, as_json=json, empty="")
+
+
 def parse_span(text: str) -> timedelta:
     """A lifetime such as 90d. Raises SetupError."""
     found = _SPAN.fullmatch(text.strip().lower())
@@ -75,7 +105,8 @@ def parse_span(text: str) -> timedelta:
 
 
 def _row(key: ApiKey, account: str, now: datetime) -> dict[str, object]:
-    return {**asdict(key), "account": account, "state": _state(key, now)}
+    budgets = {name: usd_text(getattr(key, name)) for name in ("daily_budget_usd", "monthly_budget_usd")}
+    return {**asdict(key), **budgets, "account": account, "state": _state(key, now)}
 
 
 def _state(key: ApiKey, now: datetime) -> str:

@@ -77,7 +77,7 @@ class _Bar:
         counts = batch.counts
         self._pace.seen(self._clock(), counts.done)
         failed = f", {counts.failed} failed" if counts.failed else ""
-        left = "" if batch.is_final else _left(self._pace, counts.total)
+        left = "" if batch.is_final else _outlook(batch, self._pace)
         if self._task is None:
             self._task = self._progress.add_task("", total=counts.total, status="", failed="", left="")
         self._progress.update(
@@ -106,16 +106,21 @@ class _Lines:
         self._status, self._done, self._at = batch.status, counts.done, now
         done = f": {counts.done} of {counts.total} done" if counts.total else ""
         failed = f", {counts.failed} failed" if counts.failed else ""
-        left = "" if batch.is_final else _left(self._pace, counts.total)
+        left = "" if batch.is_final else _outlook(batch, self._pace)
         self.say(f"{batch.id} {batch.status}{done}{failed}{left and ', ' + left}")
 
     def say(self, message: str) -> None:
         print(message, file=self._stream, flush=True)
 
 
-def _left(pace: Pace, total: int) -> str:
-    seconds = pace.seconds_left(total)
-    return "" if seconds is None else f"about {span(seconds)} left"
+def _outlook(batch: Batch, pace: Pace) -> str:
+    """Why nothing runs, or how long the rest takes and whether that is too long."""
+    if batch.blocked_reason is not None:
+        return f"waits: {batch.blocked_reason}"
+    seconds = pace.seconds_left(batch.counts.total)
+    if seconds is None:
+        return ""
+    return f"about {span(seconds)} left" + (", longer than its window" if batch.finishes_in_time is False else "")
 
 
 def span(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,8 @@ from typing import BinaryIO
 import msgspec
 
 from ebbtide.cli.gateway import Gateway, Refused, Unreachable
+from ebbtide.cli.output import tell
+from ebbtide.cli.watching import Patience
 from ebbtide.cli.wire import Batch
 from ebbtide.errors import SetupError
 
@@ -79,8 +82,16 @@ def read_metadata(pairs: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-async def submit(gateway: Gateway, submission: Submission) -> Batch:
-    """Upload the file and create its batch; a file whose batch was refused is deleted again."""
+def new_key() -> str:
+    """An idempotency key that nobody else has."""
+    return f"ebbtide-{secrets.token_hex(16)}"
+
+
+async def submit(gateway: Gateway, submission: Submission, patience: float) -> Batch:
+    """Upload the file and create its batch; a file whose batch was refused is deleted again.
+
+    A create whose answer was lost is sent again for `patience` seconds: its key keeps it from making a second batch.
+    """
     file_id = await gateway.upload(submission.file, submission.name)
     body: dict[str, object] = {
         "input_file_id": file_id,
@@ -89,8 +100,9 @@ async def submit(gateway: Gateway, submission: Submission) -> Batch:
     }
     if submission.metadata:
         body["metadata"] = submission.metadata
+    key = submission.idempotency_key or new_key()
     try:
-        return await gateway.create(body, submission.idempotency_key)
+        return await Patience(patience, tell, when_busy=False).until_answered(lambda: gateway.create(body, key))
     except Refused:
         with suppress(Refused, Unreachable):  # the refusal of the batch is what there is to tell
             await gateway.delete_file(file_id)

@@ -28,10 +28,11 @@ _LONGEST_RETRY: Final = 5.0
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a gateway may stay away before waiting for it ends."""
+    """How long a gateway may stay away before waiting for it ends; `when_busy` waits for one that says 429, too."""
 
     seconds: float
     say: Callable[[str], None]
+    when_busy: bool = True
 
     async def until_answered(self, call: Callable[[], Awaitable[T]]) -> T:
         """What `call` returns, tried again while no gateway answers. Raises Unreachable when patience ends."""
@@ -40,7 +41,7 @@ class Patience:
             try:
                 return await call()
             except (Unreachable, Refused) as error:
-                if isinstance(error, Refused) and error.status != 429:
+                if isinstance(error, Refused) and not (self.when_busy and error.status == 429):
                     raise
                 if time.monotonic() - start + pause > self.seconds:
                     raise
@@ -57,14 +58,29 @@ async def watch_batch(gateway: Gateway, batch_id: str, patience: float) -> Batch
 
 
 async def _follow(gateway: Gateway, batch_id: str, shown: Display, patience: Patience) -> Batch:
-    pause = _FIRST_LOOK
+    """By the gateway's own stream of progress where it has one, else by looking now and then."""
+    pause, streams = _FIRST_LOOK, True
     while True:
         batch = await patience.until_answered(lambda: gateway.batch(batch_id))
         shown.show(batch)
         if batch.is_final:
             return batch
+        if streams:
+            streams = await _show_progress(gateway, batch_id, shown)
         await asyncio.sleep(pause)
         pause = min(pause * 1.1, _LAST_LOOK)
+
+
+async def _show_progress(gateway: Gateway, batch_id: str, shown: Display) -> bool:
+    """Show what the stream tells until it ends. False when there is none to listen to."""
+    try:
+        async for batch in gateway.progress(batch_id):
+            shown.show(batch)
+    except Refused:
+        return False
+    except Unreachable:
+        pass  # the next look says so, and waits
+    return True
 
 
 async def fetch_results(gateway: Gateway, batch_id: str, output: str | None, patience: float) -> None:

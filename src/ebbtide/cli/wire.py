@@ -57,6 +57,8 @@ class Batch(msgspec.Struct, frozen=True):
     errors: Problems | None = None
     error: Failure | str | None = None
     cost_usd: float | None = None
+    blocked_reason: str | None = None
+    finishes_in_time: bool | None = None
 
     @property
     def counts(self) -> Counts:

@@ -8,14 +8,19 @@ from ebbtide.batches.model import Job
 from ebbtide.batches.results import stream_results
 from ebbtide.delivery.lines import result_line
 from ebbtide.errors import Conflict
+from ebbtide.files.leases import reading
 from ebbtide.storage.pool import Database
 
 
-async def export_results(database: Database, job: Job) -> AsyncIterator[bytes]:
-    """The lines, some at a time. Raises Conflict while the batch has not ended."""
+async def export_results(database: Database, job: Job, seconds: float) -> AsyncIterator[bytes]:
+    """The lines, some at a time, under a lease that keeps the results for `seconds` whatever is deleted meanwhile.
+
+    Raises Conflict while the batch has not ended.
+    """
     check_ended(job)
-    async for results in stream_results(database, job):
-        yield b"".join([result_line(result) for result in results])
+    async with reading(database, seconds=seconds, batch_no=job.no):
+        async for results in stream_results(database, job):
+            yield b"".join([result_line(result) for result in results])
 
 
 def check_ended(job: Job) -> None:

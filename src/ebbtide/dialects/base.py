@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ebbtide.dialects.values import Answer, Body, Target, UpstreamError, Usage
+from ebbtide.dialects.values import Answer, BatchBody, Body, Target, UpstreamError, Usage
 from ebbtide.errors import EbbtideError
 
 
@@ -22,7 +22,7 @@ class Requests(Protocol):
     """The module `requests`. Raises InvalidRequest that names the field and quotes nothing."""
 
     def parse_body(self, target: Target, raw: bytes) -> Body: ...
-    def check_batch_body(self, target: Target, body: dict[str, object]) -> str: ...
+    def check_batch_body(self, target: Target, body: dict[str, object]) -> BatchBody: ...
     def with_model(self, raw: bytes, model: str, **extra: object) -> bytes: ...
     def for_upstream(self, body: Body, model: str) -> bytes: ...
 

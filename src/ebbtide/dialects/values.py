@@ -50,6 +50,13 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     asks_usage: bool = False
 
 
+class BatchBody(msgspec.Struct, frozen=True, gc=False):
+    """What the gateway needs to know of a checked batched request; `max_tokens` None where it does not say."""
+
+    model: str
+    max_tokens: int | None = None
+
+
 class UpstreamError(msgspec.Struct, frozen=True, gc=False):
     """What an upstream said went wrong, in whichever shape it said it. `message` has no NUL and is bounded."""
 

@@ -116,6 +116,7 @@ Outcome = Answered | Failed
 _LOST = frozenset({"reset", "timeout", "malformed", "too_large", "internal"})
 _PASSING_KINDS = frozenset({"refused", "connect_timeout", "reset", "model_queued"})
 _NAMED_CODES = frozenset({"timeout", "model_not_found", "batch_route_unavailable", "result_too_large"})
+_ILL_KINDS = frozenset({"refused", "connect_timeout", "reset", "redirect", "malformed"})
 _PASSING_STATUSES = frozenset({408, 425, 429})
 
 
@@ -138,6 +139,13 @@ def may_pass(failed: Failed) -> bool:
     return failed.status >= 500 and failed.status != 504
 
 
+def speaks_ill(failed: Failed) -> bool:
+    """Whether the failure says something about the model's health: a runaway request or a refusal does not."""
+    if failed.kind in _ILL_KINDS:
+        return True
+    return failed.kind == "status" and failed.status >= 500
+
+
 def may_go_elsewhere(failed: Failed) -> bool:
     """Whether another route may be tried at once: the request never left, or the upstream refused to begin it."""
     if not failed.sent:
@@ -151,4 +159,4 @@ def as_error(failed: Failed) -> UpstreamFailed:
     code = failed.upstream_code
     if code is None and failed.code in _NAMED_CODES:
         code = failed.code
-    return UpstreamFailed(failed.message, status=status, code=code, param=failed.param)
+    return UpstreamFailed(failed.message, status=status, code=code, param=failed.param, retry_after=failed.retry_after)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from ebbtide.errors import NotFound
 from ebbtide.files import store
 from ebbtide.files.chunks import unpack
+from ebbtide.files.leases import reading
 from ebbtide.files.model import StoredFile
 from ebbtide.storage.pool import Database
 
@@ -32,6 +33,15 @@ async def read_content(
             if not piece:
                 return
             at += len(piece)
+            yield piece
+
+
+async def download_file(
+    database: Database, file: StoredFile, part: tuple[int, int], seconds: float
+) -> AsyncIterator[bytes]:
+    """The bytes of `part` (start, stop), under a lease that keeps them for `seconds` whatever is deleted meanwhile."""
+    async with reading(database, seconds=seconds, file_id=file.id):
+        async for piece in read_content(database, file, *part):
             yield piece
 
 

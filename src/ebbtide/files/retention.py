@@ -8,6 +8,7 @@ from typing import Final
 from ebbtide.files import store
 from ebbtide.storage.pool import Database
 
+HIDDEN_FOR: Final = timedelta(minutes=1)  # a reader that found it just before takes its lease meanwhile
 _STEP_FILES: Final = 100
 _STEP_CHUNKS: Final = 64
 
@@ -18,10 +19,10 @@ async def expire_files(database: Database, now: datetime) -> int:
         return await store.expire_files(conn, now, _STEP_FILES)
 
 
-async def purge_files(database: Database, now: datetime, readers_for: timedelta) -> int:
-    """Remove some chunks of files hidden longer ago than any download may take, and rows that have none left."""
+async def purge_files(database: Database, now: datetime) -> int:
+    """Remove some chunks of files hidden a while ago and read by nobody, and rows that have none left."""
     async with database.connection() as conn:
-        file_ids = await store.removable_files(conn, now - readers_for, 10)
+        file_ids = await store.removable_files(conn, now - HIDDEN_FOR, 10)
     removed = 0
     for file_id in file_ids:
         async with database.transaction() as conn:

@@ -84,9 +84,10 @@ update batch_files set deleted_at = $1
 where id in (select id from batch_files where expires_at <= $1 and deleted_at is null order by expires_at limit $2);
 
 -- name: removable_files
--- Files hidden for long enough that no download can still be running, and which no batch needs.
+-- Hidden files that nobody reads and no batch needs.
 select f.id from batch_files f
 where f.deleted_at <= $1 and not exists (select from batch_jobs j where j.input_id = f.id)
+  and not exists (select from batch_read_leases l where l.file_id = f.id and l.expires_at > now())
 order by f.deleted_at limit $2;
 
 -- name: purge_chunks

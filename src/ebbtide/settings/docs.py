@@ -28,8 +28,14 @@ variable, then the default.
 _RUN = """\
 ## Run-time settings
 
-Read from the environment under exactly these names. Switches take `on` or `off` (also `true`/`false`, `yes`/`no`,
-`1`/`0`).
+Each may be stored in the database (`ebbtide settings set`, or `/admin/config` of the
+[administration interface](../admin-api.md)) and given in the environment under exactly its name. What is stored counts
+first, then the environment, then the default. A change of what is stored is in force in every process within ten
+seconds; a change of the environment needs a restart.
+
+Switches take `on` or `off` (also `true`/`false`, `yes`/`no`, `1`/`0`). A value outside what is accepted is refused and
+nothing changes. A stored value that this release does not know or accept, left by another one, is kept, has no effect
+and is logged once. Only whether a secret is set is ever shown.
 """
 
 _CLIENT = """\
@@ -67,14 +73,16 @@ def _boot_row(option: Option) -> tuple[str, ...]:
 
 
 def _run_row(setting: Setting) -> tuple[str, ...]:
-    return f"`{setting.name}`", f"`{default_text(setting)}`", setting.bounds, setting.unit, setting.sentence
+    default = f"`{value_text(setting.default)}`" if setting.default != "" else "none"
+    sentence = f"{setting.sentence} Secret: never shown." if setting.secret else setting.sentence
+    return f"`{setting.name}`", default, setting.bounds, setting.unit, sentence
 
 
-def default_text(setting: Setting) -> str:
-    """A setting's default as one would write it in the environment."""
-    if isinstance(setting.default, bool):
-        return "on" if setting.default else "off"
-    return str(setting.default)
+def value_text(value: bool | int | str | None) -> str:
+    """A setting's value as one would type it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "" if value is None else str(value)
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

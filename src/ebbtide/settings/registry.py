@@ -6,7 +6,7 @@ A name here is the environment variable's own name, without a prefix. Boot setti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 ROLES: Final = ("free", "pro", "internal", "admin")
 _DAY = 24 * 60 * 60
@@ -14,7 +14,10 @@ _DAY = 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One run-time setting: its default decides its type (bool, int or str)."""
+    """One run-time setting: its default decides its type (bool, int or str).
+
+    A str without `choices` is a URL, or nothing. What a `secret` one holds is never shown, only whether it is set.
+    """
 
     name: str
     default: bool | int | str
@@ -23,6 +26,7 @@ class Setting:
     minimum: int = 0
     maximum: int = 0
     choices: tuple[str, ...] = ()
+    secret: bool = False
 
     @property
     def attribute(self) -> str:
@@ -34,12 +38,21 @@ class Setting:
         return type(self.default)
 
     @property
+    def wire_type(self) -> Literal["boolean", "integer", "string"]:
+        """Its type in JSON's words."""
+        if self.kind is bool:
+            return "boolean"
+        return "integer" if self.kind is int else "string"
+
+    @property
     def bounds(self) -> str:
         """What it accepts, in words."""
         if self.kind is bool:
             return "on or off"
         if self.choices:
             return "one of " + ", ".join(self.choices)
+        if self.kind is str:
+            return "a URL that begins with https:// or http://, or nothing"
         return f"a whole number from {self.minimum:,} to {self.maximum:,}"
 
 
@@ -55,10 +68,14 @@ def _number(name: str, default: int, bounds: tuple[int, int], unit: str, sentenc
     return Setting(name, default, sentence, unit, *bounds)
 
 
+def _secret_url(name: str, sentence: str) -> Setting:
+    return Setting(name, "", sentence, secret=True)
+
+
 def _role_cap(role: str, default: int) -> Setting:
     sentence = (
         f"Batch requests that one account of the role {role} may have running at once, over all models, "
-        "in each gateway process; 0 lifts this cap."
+        "counted over all gateway processes, not in each; 0 lifts this cap."
     )
     return _number(f"BATCH_ROLE_CONCURRENCY_{role.upper()}", default, (0, 100_000), "requests", sentence)
 
@@ -67,7 +84,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _switch(
         "BATCH_ENABLED",
         True,
-        "Serves batch inference. Off: every batch and file route answers 404, no queued request starts, "
+        "Serves batch inference. Off: every batch, file and webhook route answers 404, no queued request starts, "
         "and what is stored stays stored.",
     ),
     _choice(
@@ -81,7 +98,44 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         64,
         (0, 100_000),
         "requests",
-        "Batch requests that a model runs at once, counted over all gateway processes; 0 pauses batch work.",
+        "Batch requests that a model without a cap of its own runs at once, counted over all gateway processes; "
+        "0 pauses the batch work of those models.",
+    ),
+    _switch(
+        "BATCH_YIELD_TO_INTERACTIVE",
+        True,
+        "Interactive requests in flight on a model take slots from its batch cap. Off: batch work fills the cap "
+        "whatever the interactive load.",
+    ),
+    _switch(
+        "BATCH_SHARED_INTERACTIVE_LOAD",
+        True,
+        "Batch work yields to the interactive requests of every gateway process, and starts nothing new while their "
+        "counts cannot be read. Off: only to those of the worker's own process. "
+        "Without effect while BATCH_YIELD_TO_INTERACTIVE is off.",
+    ),
+    _number(
+        "BATCH_INTERACTIVE_RESERVE",
+        0,
+        (0, 100_000),
+        "requests",
+        "Slots of every model's batch cap that are kept free for interactive requests, on top of those in flight. "
+        "Without effect while BATCH_YIELD_TO_INTERACTIVE is off.",
+    ),
+    _number(
+        "BATCH_MIN_SHARE",
+        0,
+        (0, 100_000),
+        "requests",
+        "Slots of every model's batch cap that batch work keeps however heavy the interactive load, so that batches do "
+        "not wait until they expire; never more than the cap. 0 keeps none.",
+    ),
+    _number(
+        "BATCH_QUEUED_ALERT_HOURS",
+        6,
+        (0, 8_760),
+        "hours",
+        "How long a model's batch requests may wait for capacity before an alert; 0 sends none.",
     ),
     _number("BATCH_MAX_REQUESTS", 50_000, (1, 1_000_000), "requests", "Requests that one batch may hold."),
     _number(
@@ -144,6 +198,16 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Input files that one account may upload in an hour, failed uploads included.",
     ),
     _number("BATCH_FILE_RETENTION_DAYS", 30, (1, 3_650), "days", "How long an uploaded input file is kept."),
+    _switch(
+        "BATCH_WEBHOOK_ALLOW_PRIVATE_TARGETS",
+        False,
+        "Lets webhooks reach private and loopback addresses, also by http://. For isolated test deployments only.",
+    ),
+    _secret_url(
+        "ALERT_WEBHOOK_URL",
+        "Where alerts are posted, besides the log and the metrics, in the form that Slack's incoming webhooks take. "
+        "Empty: nowhere.",
+    ),
     _number(
         "STREAM_REQUEST_TIMEOUT_SECONDS",
         3_600,
@@ -153,3 +217,4 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     _number("REQUEST_TIMEOUT_SECONDS", 120, (1, _DAY), "seconds", "How long any other request may take."),
 )
+BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

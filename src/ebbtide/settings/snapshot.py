@@ -1,30 +1,53 @@
 """The run-time settings as one frozen value: built whole and checked whole, then swapped in, never changed in place.
 
-A test holds `Settings` and the table of ebbtide.settings.registry equal.
+What is stored counts first, then the environment, then the default. A stored value that cannot be used is ignored and
+told once, for it may come from another release; one in the environment stops the start.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 
-from ebbtide.errors import SetupError
-from ebbtide.settings.registry import SETTINGS, Setting
+import asyncpg
+import structlog
+
+from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting
+from ebbtide.settings.store import SETTINGS_CHANNEL, list_stored
+from ebbtide.storage.notify import Listener
+from ebbtide.storage.pool import Database
+
+POLL_SECONDS: Final = 5.0
+_READ_SECONDS: Final = 4.0  # with the poll, a change is seen within ten seconds even after an answer that got lost
+
+log = structlog.get_logger(__name__)
 
 RoleName: TypeAlias = Literal["free", "pro", "internal", "admin"]
 
 _ON = frozenset({"1", "true", "on", "yes"})
 _OFF = frozenset({"0", "false", "off", "no"})
+_LONGEST_URL = 2_048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every run-time setting; an attribute is its setting's name in lower case, in the unit of the table."""
+    """Every run-time setting; an attribute is its setting's name in lower case, in the unit of the table.
+
+    A test holds it and the table of ebbtide.settings.registry equal.
+    """
 
     batch_enabled: bool = True
     batch_min_role: RoleName = "internal"
     batch_model_concurrency: int = 64
+    batch_yield_to_interactive: bool = True
+    batch_shared_interactive_load: bool = True
+    batch_interactive_reserve: int = 0
+    batch_min_share: int = 0
+    batch_queued_alert_hours: int = 6
     batch_max_requests: int = 50_000
     batch_max_body_mb: int = 32
     batch_max_active_per_user: int = 10
@@ -41,6 +64,8 @@ class Settings:
     batch_files_max_total_mb_per_user: int = 512
     batch_file_uploads_per_hour: int = 60
     batch_file_retention_days: int = 30
+    batch_webhook_allow_private_targets: bool = False
+    alert_webhook_url: str = field(default="", repr=False)
     stream_request_timeout_seconds: int = 3_600
     request_timeout_seconds: int = 120
 
@@ -55,10 +80,24 @@ class Settings:
 
 
 class SettingsSource:
-    """Where a room reads the settings in force: `current` is a whole snapshot, to be read once per piece of work."""
+    """Where a room reads the settings in force: `current` is a whole snapshot, to be read once per piece of work.
 
-    def __init__(self, settings: Settings) -> None:
-        self._current = settings
+    `base` is what holds where nothing is stored; `in_environment` names what of it the environment gave.
+    """
+
+    def __init__(self, base: Settings, in_environment: frozenset[str] = frozenset()) -> None:
+        self.base = base
+        self.in_environment = in_environment
+        self._current = base
+        self._refreshing = asyncio.Lock()
+        self._warned: set[tuple[str, str]] = set()
+        self._away_since: float | None = None
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> SettingsSource:
+        """The settings of this environment, until `refresh` puts what is stored on top. Raises SetupError."""
+        given = frozenset(setting.name for setting in SETTINGS if environ.get(setting.name, "").strip())
+        return cls(load_settings(environ), given)
 
     @property
     def current(self) -> Settings:
@@ -67,6 +106,66 @@ class SettingsSource:
     def swap(self, settings: Settings) -> None:
         """Put another snapshot in force, whole."""
         self._current = settings
+
+    async def refresh(self, database: Database) -> None:
+        """Put in force what is stored now. Raises Unavailable, and the snapshot stays."""
+        async with self._refreshing:  # so that an older answer never replaces a newer one
+            async with database.connection() as conn:
+                stored = {name: row.value for name, row in (await list_stored(conn)).items()}
+            settings, ignored = with_stored(self.base, stored)
+            self._warn({name: stored[name] for name in ignored}, ignored)
+            self.swap(settings)
+
+    async def watch(self, database: Database, listener: Listener) -> None:
+        """Refresh whenever a change is told, and every few seconds in case it is not. Runs until cancelled."""
+        bell = listener.subscribe(SETTINGS_CHANNEL)
+        while True:
+            await bell.wait(POLL_SECONDS)
+            try:
+                async with asyncio.timeout(_READ_SECONDS):
+                    await self.refresh(database)
+            except (EbbtideError, asyncpg.PostgresError, TimeoutError) as error:
+                self._tell_away(str(error) or "no answer from the database")
+            else:
+                self._away_since = None
+
+    async def check(self) -> str | None:
+        """What is wrong with the watch, or None: for readiness."""
+        if self._away_since is None:
+            return None
+        seconds = asyncio.get_running_loop().time() - self._away_since
+        return f"what is stored could not be read for {seconds:.0f} seconds"
+
+    def _tell_away(self, reason: str) -> None:
+        if self._away_since is None:
+            self._away_since = asyncio.get_running_loop().time()
+            log.warning("settings_not_read", reason=reason)
+
+    def _warn(self, stored: Mapping[str, str], ignored: Mapping[str, str]) -> None:
+        """Tell of each stored value that is ignored, once."""
+        for name, value in stored.items():
+            if (name, value) not in self._warned:
+                self._warned.add((name, value))
+                log.warning("stored_setting_ignored", setting=name, reason=ignored[name])
+
+
+def with_stored(base: Settings, stored: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
+    """`base` with the stored values (text by name) on top.
+
+    The second part tells, by name, why a value is left out: unknown to this build, or not accepted by it.
+    """
+    values: dict[str, Any] = {}
+    ignored: dict[str, str] = {}
+    for name, text in stored.items():
+        setting = BY_NAME.get(name)
+        if setting is None:
+            ignored[name] = f"{name} is not a setting of this build."
+            continue
+        try:
+            values[setting.attribute] = parse_setting(setting, text)
+        except SetupError as error:
+            ignored[name] = error.message
+    return replace(base, **values), ignored
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -83,10 +182,14 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def parse_setting(setting: Setting, text: str) -> bool | int | str:
-    """One setting's value out of its text. Raises SetupError with the name, the value and what is accepted."""
+    """One setting's value out of its text.
+
+    Raises SetupError with the name, the value (unless it is a secret) and what is accepted.
+    """
     value = _read(setting, text.strip())
     if value is None:
-        raise SetupError(f"{setting.name}={text!r} is not accepted: it takes {setting.bounds}.", param=setting.name)
+        given = f"What {setting.name} was given" if setting.secret else f"{setting.name}={text!r}"
+        raise SetupError(f"{given} is not accepted: it takes {setting.bounds}.", param=setting.name)
     return value
 
 
@@ -96,7 +199,19 @@ def _read(setting: Setting, text: str) -> bool | int | str | None:
         return (word in _ON) if word in _ON | _OFF else None
     if setting.choices:
         return text.lower() if text.lower() in setting.choices else None
+    if setting.kind is str:
+        return text if not text or _is_url(text) else None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         return None
     number = int(text)
     return number if setting.minimum <= number <= setting.maximum else None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        valid_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    plain = len(text) <= _LONGEST_URL and text.isascii() and text.isprintable() and " " not in text
+    return plain and valid_port and parts.scheme in ("http", "https") and bool(parts.hostname)

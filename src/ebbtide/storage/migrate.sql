@@ -18,10 +18,19 @@ create table if not exists schema_migrations (
     applied_at timestamptz not null
 )
 
+-- name: extend_history
+-- The lowest schema version that a build has to know to work on the database with a migration; null before it was told.
+alter table schema_migrations add column if not exists oldest_build integer
+
+-- name: limit_waiting
+-- How long this transaction waits for a table, and lets everybody who comes after it wait behind it.
+select set_config('lock_timeout', $1, true)
+
 -- name: list_applied
--- What was applied, oldest first.
-select number, name from schema_migrations order by number
+-- What was applied, oldest first; also where the column is not there yet.
+select number, name, (to_jsonb(m) ->> 'oldest_build')::integer as oldest_build
+from schema_migrations m order by number
 
 -- name: record_migration
 -- Together with the migration itself.
-insert into schema_migrations (number, name, applied_at) values ($1, $2, now())
+insert into schema_migrations (number, name, oldest_build, applied_at) values ($1, $2, $3, now())

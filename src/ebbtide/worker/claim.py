@@ -1,6 +1,6 @@
 """One claim round for one model: see what is free, divide it fairly, take that many items, all under the model's lock.
 
-The sum of all workers' slots never exceeds the cap; what a worker holds beyond its slots waits in its lanes.
+The sum of all workers' slots never exceeds the room; what a worker holds beyond its slots waits in its lanes.
 """
 
 from __future__ import annotations
@@ -8,22 +8,26 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from ebbtide.accounts.quotas import WAIT_FOR_RUNNING
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store as store
-from ebbtide.batches.claim_store import Candidate, HeldSlots
+from ebbtide.batches import standing_store
+from ebbtide.batches.claim_store import Candidate, ClaimedItem, HeldSlots, UserState
 from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
-from ebbtide.storage.pool import Connection, Database
-from ebbtide.worker.fairness import Share, allot, choose_batches, grant
+from ebbtide.storage.pool import Connection
+from ebbtide.worker.context import WorkerContext
+from ebbtide.worker.fairness import Share, allot, candidates_for_probe, choose_batches, grant
 from ebbtide.worker.lanes import Lanes, Work
+from ebbtide.worker.money import Holdings, Money, look_for_money, may_cost
 from ebbtide.worker.pace import Pace
-from ebbtide.worker.room import prefetch, room_here
+from ebbtide.worker.room import Room, model_room, prefetch, room_here
 
 CANDIDATES_LIVE: Final = 0.25  # seconds
 OWNER_UNAUTHORIZED: Final = "owner_unauthorized"
@@ -53,13 +57,22 @@ class Round:
     now: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What may be claimed from: batches with work whose owners may spend, and what they have left."""
+
+    candidates: list[Candidate]
+    money: Money
+
+
 class Claimer:
     """Runs claim rounds for one worker and hands what it claimed to the lanes."""
 
-    def __init__(self, database: Database, lanes: Lanes, pace: Pace) -> None:
-        self._database = database
+    def __init__(self, context: WorkerContext, lanes: Lanes, pace: Pace, holdings: Holdings) -> None:
+        self._context = context
         self._lanes = lanes
         self._pace = pace
+        self._holdings = holdings
         self._waiting: dict[str, _Waiting] = {}
 
     def look_again(self) -> None:
@@ -73,11 +86,13 @@ class Claimer:
         if not candidates and not self._lanes.of_model(work_round.model):
             return 0
         era = self._lanes.era
-        async with self._database.transaction() as conn:
+        async with self._context.database.transaction() as conn:
             limits, works = await self._claim(conn, work_round, candidates)
         if self._lanes.era != era:
             return 0  # the lease was lost on the way: what was claimed is taken over with the rest
         self._lanes.add(works)
+        self._holdings.add(works)
+        self._lanes.limits_set(work_round.model)
         for account_id, limit in limits.items():
             self._lanes.lane(work_round.model, account_id).limit = limit
             self._lanes.pump(work_round.model, account_id)
@@ -85,11 +100,13 @@ class Claimer:
         self._pace.claimed(time.monotonic() - began)
         return len(works)
 
+    # Who waits ------------------------------------------------------------------------------------------------------
+
     async def _candidates(self, work_round: Round) -> list[Candidate]:
         """Batches that may be claimed from; those whose creator may no longer act are failed on the way."""
         waiting = self._waiting.setdefault(work_round.model, _Waiting())
         if time.monotonic() - waiting.read_at > CANDIDATES_LIVE:
-            async with self._database.connection() as conn:
+            async with self._context.database.connection() as conn:
                 found = await store.list_candidates(conn, work_round.model, work_round.now)
             await self._fail_unauthorized([c.batch_no for c in found if not c.creator_valid], work_round.now)
             min_role = Role(work_round.settings.batch_min_role)
@@ -99,9 +116,11 @@ class Claimer:
 
     async def _fail_unauthorized(self, batch_nos: Sequence[int], now: datetime) -> None:
         for batch_no in batch_nos:
-            async with self._database.transaction() as conn:
+            async with self._context.database.transaction() as conn:
                 if await fail_batch(conn, batch_no, OWNER_UNAUTHORIZED, _UNAUTHORIZED_MESSAGE, now):
                     await notify(conn, DUTY_CHANNEL)
+
+    # The round ------------------------------------------------------------------------------------------------------
 
     async def _claim(
         self, conn: Connection, work_round: Round, candidates: list[Candidate]
@@ -111,22 +130,42 @@ class Claimer:
             raise LeaseLost
         await store.lock_model(conn, model)
         accounts = sorted({c.account_id for c in candidates} | set(self._lanes.of_model(model)))
-        service = await store.lock_user_states(conn, accounts, work_round.now)
-        held = await store.list_slots(conn, model)
-        elsewhere = await store.slots_elsewhere(conn, work_round.worker_no, model)
+        states = await store.lock_user_states(conn, accounts, work_round.now)
+        paying, money = await look_for_money(conn, candidates, self._holdings, work_round.worker_no, work_round.now)
+        usage = _Usage(await store.list_slots(conn, model), await store.account_slots(conn, accounts, model), states)
+        room = await self._room(conn, work_round)
+        if room.probe is not None:
+            paying = candidates_for_probe(paying, room.probe)
         # From here to the next await nothing moves: the lanes are read, and what shrinks shrinks at once.
-        shares = self._shares(work_round, candidates, _Usage(elsewhere, service))
-        room = room_here(_cap(work_round), held, work_round.worker_no)
-        limits = grant(shares, allot(shares, room, self._pace.mean_seconds(model)), room)
-        takes = self._plan(model, shares, limits, candidates)
+        shares = self._shares(work_round, paying, usage)
+        here = room_here(room.slots, usage.held, work_round.worker_no)
+        limits = grant(shares, allot(shares, here, self._pace.mean_seconds(model)), here)
+        takes = self._plan(model, shares, limits, paying)
         for account_id, limit in limits.items():
             lane = self._lanes.lane(model, account_id)
             lane.limit = min(lane.limit, limit)
-        works = await self._take(conn, work_round, takes, candidates) if takes else []
+        works = await self._take(conn, work_round, takes, _Offer(paying, money)) if takes else []
         kept = await self._record_slots(conn, work_round, shares, limits, works)
-        if _gives_up(held, work_round.worker_no, kept):
+        if _gives_up(usage.held, work_round.worker_no, kept):
             await notify(conn, WORK_CHANNEL, model)
+        await self._holdings.tell(conn, work_round.worker_no, money.limited, more=works)
+        await standing_store.set_at_cap(conn, _news_of_caps(shares, states))
         return limits, works
+
+    async def _room(self, conn: Connection, work_round: Round) -> Room:
+        """The model's room now; why there is none is written down when that changes."""
+        model = work_round.model
+        standing = await standing_store.read_room(conn, model, self._context.process)
+        self._pace.note_state(model, standing.state)
+        known = self._context.catalog.current.resolve(model)
+        if known is not None and known.has_batch_route and not known.has_live_batch_route:
+            room = Room(0, "no_route_up")
+        else:
+            own = self._context.dispatcher.in_flight.get((model, "interactive"), 0)
+            room = model_room(standing, work_round.settings, own, work_round.now)
+        if room.reason != standing.room_reason:
+            await standing_store.set_room_reason(conn, model, room.reason)
+        return room
 
     def _shares(self, work_round: Round, candidates: Sequence[Candidate], usage: _Usage) -> list[Share]:
         queued: Counter[str] = Counter()
@@ -136,18 +175,20 @@ class Claimer:
             roles[candidate.account_id] = candidate.role
         lanes = self._lanes.of_model(work_round.model)
         shares = []
-        for account_id in usage.service:
+        for account_id, state in usage.states.items():
             lane = lanes.get(account_id)
             role = roles.get(account_id) or (lane.waiting[0].role if lane and lane.waiting else None)
-            cap = work_round.settings.batch_role_concurrency(role.value) if role else 0
+            cap = (work_round.settings.batch_role_concurrency(role.value) if role else 0) or _UNLIMITED
+            used = usage.elsewhere.get(account_id, 0) + usage.by_others(account_id, work_round.worker_no)
             shares.append(
                 Share(
                     account_id=account_id,
                     in_flight=lane.in_flight if lane else 0,
                     waiting=len(lane.waiting) if lane else 0,
                     queued=queued[account_id],
-                    service=usage.service[account_id],
-                    most=max(cap - usage.elsewhere.get(account_id, 0), 0) if cap else _UNLIMITED,
+                    service=state.service,
+                    cap=cap,
+                    most=max(cap - used, 0),
                 )
             )
         return shares
@@ -165,34 +206,63 @@ class Claimer:
                 takes += choose_batches([c for c in candidates if c.account_id == share.account_id], need)
         return takes
 
+    # Taking ---------------------------------------------------------------------------------------------------------
+
     async def _take(
-        self, conn: Connection, work_round: Round, takes: list[tuple[int, int]], candidates: list[Candidate]
+        self, conn: Connection, work_round: Round, takes: list[tuple[int, int]], offer: _Offer
     ) -> list[Work]:
         locked = await store.lock_claimable(conn, sorted(no for no, _ in takes), work_round.now)
         batches = {batch.no: batch for batch in locked}
         asked = [(no, count) for no, count in takes if no in batches]
-        items = (
-            await store.claim_items(conn, work_round.model, asked, work_round.worker_no, work_round.now)
-            if asked
-            else []
-        )
-        claimed = Counter(item.batch_no for item in items)
-        if asked:
-            await store.count_claimed(conn, work_round.model, [(no, count, claimed[no]) for no, count in asked])
-            new = [no for no in claimed if not batches[no].has_begun]
-            if new:
-                await store.start_batches(conn, new, work_round.now)
-        self._note_taken(work_round.model, dict(takes), claimed)
+        if not asked:
+            self._note_taken(work_round.model, dict(takes), Counter())
+            return []
+        items = await store.claim_items(conn, work_round.model, asked, work_round.worker_no, work_round.now)
         order = {no: place for place, (no, _) in enumerate(asked)}
         items.sort(key=lambda item: (order[item.batch_no], item.id))
-        roles = {c.batch_no: c.role for c in candidates}
-        return [Work(item, batches[item.batch_no], work_round.model, roles[item.batch_no]) for item in items]
+        works = await self._afford(conn, work_round, self._works(work_round.model, items, batches, offer), offer.money)
+        claimed = Counter(work.batch.no for work in works)
+        await store.count_claimed(conn, work_round.model, [(no, count, claimed[no]) for no, count in asked])
+        if new := [no for no in claimed if not batches[no].has_begun]:
+            await store.start_batches(conn, new, work_round.now)
+        self._note_taken(work_round.model, dict(takes), claimed)
+        return works
+
+    def _works(
+        self, model: str, items: Sequence[ClaimedItem], batches: dict[int, store.ClaimableBatch], offer: _Offer
+    ) -> list[Work]:
+        roles = {c.batch_no: c.role for c in offer.candidates}
+        known = self._context.catalog.current.resolve(model)
+        return [
+            Work(
+                item,
+                batches[item.batch_no],
+                model,
+                roles[item.batch_no],
+                may_cost(known, item.line_length, item.max_tokens),
+            )
+            for item in items
+        ]
+
+    async def _afford(self, conn: Connection, work_round: Round, works: list[Work], money: Money) -> list[Work]:
+        """The works there is money for; the rest goes back at once, to be looked at when running ones have ended."""
+        if not money.limited:
+            return works
+        kept: list[Work] = []
+        left: list[Work] = []
+        for work in works:
+            paid = money.take(work.batch.account_id, work.batch.key_id, work.may_cost)
+            (kept if paid else left).append(work)
+        if left:
+            rows = [(work.item.batch_no, work.item.id, work.item.claim_epoch) for work in left]
+            await standing_store.put_back(conn, rows, work_round.now + WAIT_FOR_RUNNING)
+        return kept
 
     def _note_taken(self, model: str, asked: dict[int, int], claimed: Counter[int]) -> None:
         """Keep the candidates true until they are read again: a batch that gave less than asked has no more."""
         waiting = self._waiting.setdefault(model, _Waiting())
         waiting.candidates = [
-            Candidate(c.batch_no, c.account_id, c.expires_at, c.queued - claimed[c.batch_no], c.role, c.creator_valid)
+            replace(c, queued=c.queued - claimed[c.batch_no])
             for c in waiting.candidates
             if c.queued > claimed[c.batch_no] and claimed[c.batch_no] >= asked.get(c.batch_no, 0)
         ]
@@ -216,17 +286,21 @@ class Claimer:
             useful = lane.in_flight + len(lane.waiting) + claimed[share.account_id]
             limits[share.account_id] = min(limits[share.account_id], useful)
             held = max(limits[share.account_id], lane.in_flight)
-            rows.append((share.account_id, held, max(share.demand - held, 0)))
+            rows.append((share.account_id, held, max(share.appetite - held, 0)))
         await store.set_slots(conn, work_round.model, work_round.worker_no, rows)
         return sum(kept for _, kept, _ in rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
-    """The slots that this worker holds for accounts on other models, and the accounts' recent service."""
+    """Slots of the model by holder, of the accounts on other models, and the accounts' states."""
 
+    held: Sequence[HeldSlots]
     elsewhere: dict[str, int]
-    service: dict[str, float]
+    states: dict[str, UserState]
+
+    def by_others(self, account_id: str, worker_no: int) -> int:
+        return sum(s.slots for s in self.held if s.account_id == account_id and s.worker_no != worker_no)
 
 
 def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:
@@ -235,5 +309,7 @@ def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:
     return kept < mine and any(slots.wants for slots in held if slots.worker_no != worker_no)
 
 
-def _cap(work_round: Round) -> int:
-    return work_round.settings.batch_model_concurrency if work_round.settings.batch_enabled else 0
+def _news_of_caps(shares: Sequence[Share], states: dict[str, UserState]) -> dict[str, bool]:
+    """Accounts that their role's cap holds back since now, or no longer."""
+    held_back = {s.account_id: s.in_flight + s.waiting + s.queued > s.most for s in shares}
+    return {account: at_cap for account, at_cap in held_back.items() if at_cap != states[account].at_cap}

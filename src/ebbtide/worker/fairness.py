@@ -22,7 +22,7 @@ class Share:
     """One account's stand on a model, at one worker.
 
     `in_flight` requests run here now and `waiting` are claimed and not started; `queued` may be claimed;
-    `service` is its recent batch time in seconds; `most` is how many slots its own cap leaves it here.
+    `service` is its recent batch time in seconds; `cap` is its role's, `most` what of that others leave it here.
     """
 
     account_id: str
@@ -30,11 +30,17 @@ class Share:
     waiting: int
     queued: int
     service: float
+    cap: int
     most: int
 
     @property
+    def appetite(self) -> int:
+        """How many slots it could use if nobody else held any."""
+        return min(self.in_flight + self.waiting + self.queued, self.cap)
+
+    @property
     def demand(self) -> int:
-        return min(self.in_flight + self.waiting + self.queued, self.most)
+        return min(self.appetite, self.most)
 
 
 def allot(shares: Sequence[Share], slots: int, expected_seconds: float) -> dict[str, int]:
@@ -74,6 +80,15 @@ def grant(shares: Sequence[Share], allotted: Mapping[str, int], slots: int) -> d
         free -= given
         limits[share.account_id] = share.in_flight + given
     return limits
+
+
+def candidates_for_probe(candidates: Sequence[Candidate], turn: int) -> list[Candidate]:
+    """The batch whose turn it is to show whether its model is well again: one after the other from probe to probe.
+
+    The same rules as ever would ask one batch each time, and one that can only fail would hold up all others.
+    """
+    in_order = sorted(candidates, key=lambda c: c.batch_no)
+    return in_order[turn % len(in_order) :][:1] if in_order else []
 
 
 def choose_batches(candidates: Sequence[Candidate], count: int) -> list[tuple[int, int]]:

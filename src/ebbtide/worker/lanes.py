@@ -1,27 +1,34 @@
 """What a worker holds in memory: for each model and account a lane with its slots, what runs, and what waits.
 
-A lane never has more in flight than its limit; a freed slot goes to the lane's next waiting item at once.
+A lane never has more in flight than its limit; a freed slot goes to the lane's next waiting item at once. A limit holds
+for a few seconds from the claim round that set it: while no round succeeds, nobody knows how much room there is.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final
 
 import msgspec
 
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.claim_store import ClaimableBatch, ClaimedItem
 
+LIMITS_HOLD: Final = 3.0  # seconds
+
 
 class Work(msgspec.Struct, frozen=True, gc=False):
-    """A claimed item, the batch it belongs to, and the role its owner had when it was claimed."""
+    """A claimed item and its batch; the role its owner had when it was claimed, and what it may cost in USD."""
 
     item: ClaimedItem
     batch: ClaimableBatch
     model: str
     role: Role
+    may_cost: Decimal = Decimal(0)
 
 
 @dataclass(slots=True)
@@ -44,6 +51,7 @@ class Lanes:
         self._start = start
         self.era = 0  # goes up each time everything is forgotten
         self._lanes: dict[str, dict[str, Lane]] = {}
+        self._set_at: dict[str, float] = {}
 
     def of_model(self, model: str) -> dict[str, Lane]:
         """The model's lanes by account."""
@@ -63,19 +71,38 @@ class Lanes:
         for work in works:
             self.lane(work.model, work.batch.account_id).waiting.append(work)
 
+    def limits_set(self, model: str) -> None:
+        """A claim round has just set the limits of the model's lanes."""
+        self._set_at[model] = time.monotonic()
+
+    def limits_unknown(self) -> None:
+        """No lane's limit holds any more, until a claim round sets it."""
+        self._set_at = dict.fromkeys(self._lanes, float("-inf"))
+
     def pump(self, model: str, account_id: str) -> None:
         """Start what may start."""
         lane = self.lane(model, account_id)
+        if time.monotonic() - self._set_at.get(model, float("inf")) > LIMITS_HOLD:
+            return
         while lane.waiting and lane.in_flight < lane.limit:
             lane.in_flight += 1
             self._start(lane.waiting.popleft())
 
-    def finished(self, work: Work) -> int:
-        """An item of the lane came back: its slot goes to the next. Returns how many still wait behind it."""
+    def finished(self, work: Work, *, pump: bool = True) -> int:
+        """An item of the lane came back: its slot goes to the next one, or with `pump` off waits for a claim round.
+
+        Returns how many still wait behind it.
+        """
         lane = self.lane(work.model, work.batch.account_id)
         lane.in_flight -= 1
-        self.pump(work.model, work.batch.account_id)
+        if pump:
+            self.pump(work.model, work.batch.account_id)
         return len(lane.waiting)
+
+    def take_stranded(self) -> list[Work]:
+        """Take out the items that wait for models on which no lane has a slot any more."""
+        stranded = {model for model, lanes in self._lanes.items() if not any(lane.limit for lane in lanes.values())}
+        return self.take_waiting(lambda work: work.model in stranded) if stranded else []
 
     def take_waiting(self, unwanted: Callable[[Work], bool]) -> list[Work]:
         """Take out the items that wait and are `unwanted`."""
@@ -95,6 +122,7 @@ class Lanes:
             self._lanes[model] = kept
         else:
             self._lanes.pop(model, None)
+            self._set_at.pop(model, None)
 
     def clear(self) -> None:
         """Forget everything."""

@@ -9,36 +9,36 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import structlog
 
 from ebbtide import ids
 from ebbtide.batches import claim_store, closing
+from ebbtide.batches.idempotency import forget_keys
 from ebbtide.batches.intake import Intake
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.validation import validate_next
-from ebbtide.catalog.source import CatalogSource
-from ebbtide.clock import Clock
+from ebbtide.delivery.alerts import Alerts
+from ebbtide.delivery.deliver import Deliverer, Delivery
 from ebbtide.delivery.seal import seal_next
-from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL, prune_webhooks
 from ebbtide.errors import Unavailable
 from ebbtide.files import retention
-from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.notify import Listener
-from ebbtide.storage.pool import Database
 from ebbtide.worker.claim import Claimer, LeaseLost, Round
+from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.duties import Duty, repeat
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.lines import Lines
+from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.room import prefetch
 from ebbtide.worker.run import Runner, interrupted
 from ebbtide.worker.settle import Settler
-from ebbtide.worker.verdicts import Done
+from ebbtide.worker.verdicts import UNWELL, Done, sign
 
 log = structlog.get_logger(__name__)
 
@@ -46,17 +46,6 @@ POLL_SECONDS: Final = 1.0
 GRACE_SECONDS: Final = 30.0
 _CLAIMS_AT_ONCE: Final = 4
 _PAUSE_SECONDS: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerContext:
-    """What a worker is built from."""
-
-    database: Database
-    catalog: CatalogSource
-    settings: SettingsSource
-    dispatcher: Dispatcher
-    clock: Clock
 
 
 class Worker:
@@ -68,11 +57,16 @@ class Worker:
         self._rng = random.Random()
         self._pace = Pace()
         self._lanes = Lanes(self._start)
-        self._claimer = Claimer(context.database, self._lanes, self._pace)
-        self._settler = Settler(context.database, context.clock, self._rng)
+        self._holdings = Holdings()
+        self._claimer = Claimer(context, self._lanes, self._pace, self._holdings)
+        self._settler = Settler(context, self._pace, self._holdings, self._rng)
         self._lease = lease
         self._runner = Runner(Lines(context.database), context.catalog, context.dispatcher, context.settings)
+        delivery = Delivery(context.database, context.settings, context.clock, context.poster)
+        self._deliverer = Deliverer(delivery, lambda: lease.worker_no)
+        self._alerts = Alerts(context.database, lambda: context.settings.current, context.poster)
         self._running: dict[asyncio.Task[None], Work] = {}
+        self._unwell: list[Work] = []
         self._hand_is_free = False
         self._handed: Work | None = None
         self._hungry: set[str] = set()
@@ -114,8 +108,10 @@ class Worker:
     def _make_duties(self, listener: Listener) -> list[Duty]:
         database = self._context.database
         bells = [listener.subscribe(DUTY_CHANNEL) for _ in range(4)]
+        webhooks = listener.subscribe(WEBHOOK_CHANNEL)
+        self._deliverer.wake = webhooks.ring
         return [
-            Duty("claim", self._claim_round, POLL_SECONDS, _Bell(self._wake)),
+            Duty("claim", self._claim_or_hold, POLL_SECONDS, _Bell(self._wake)),
             Duty("validate", self._validate, 2.0, bells[0], patience=600),
             Duty("close", lambda now: closing.close_batches(database, now), 2.0, bells[1]),
             Duty("seal", self._seal, 2.0, bells[2], patience=3_600),
@@ -124,6 +120,9 @@ class Worker:
             Duty("take over", lambda now: closing.take_over(database, now), 5.0),
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
             Duty("purge", self._purge, 60.0),
+            Duty("forget keys", lambda now: forget_keys(database, now), 60.0),
+            Duty("alert", self._alerts.run_once, 30.0),
+            Duty("deliver", self._deliverer.run_once, 1.0, webhooks),
         ]
 
     async def _keep_lease(self) -> None:
@@ -141,10 +140,10 @@ class Worker:
 
     async def _purge(self, now: datetime) -> int:
         database = self._context.database
-        readers_for = timedelta(seconds=self._context.settings.current.stream_request_timeout_seconds)
-        removed = await closing.purge_batches(database, now, readers_for)
+        removed = await closing.purge_batches(database, now)
         removed += await retention.expire_files(database, now)
-        removed += await retention.purge_files(database, now, readers_for)
+        removed += await retention.purge_files(database, now)
+        removed += await prune_webhooks(database, now)
         await closing.prune_workers(database)
         return removed
 
@@ -154,6 +153,14 @@ class Worker:
         self._look_again = True
         self._claimer.look_again()
         self._wake.set()
+
+    async def _claim_or_hold(self, now: datetime) -> int:
+        """A claim round; without the database nobody knows the room, and nothing more starts until the next one."""
+        try:
+            return await self._claim_round(now)
+        except Unavailable:
+            self._lanes.limits_unknown()
+            raise
 
     async def _claim_round(self, now: datetime) -> int:
         """Claim for every model that may have something for us. Sleeps by itself, so it always says it did nothing."""
@@ -182,6 +189,7 @@ class Worker:
                 await self._claimer.claim(Round(model, self._lease.worker_no, settings, now))
 
         results = await asyncio.gather(*map(claim, models), return_exceptions=True)
+        self._hand_back(self._lanes.take_stranded())
         for model, result in zip(models, results, strict=True):
             if isinstance(result, BaseException):
                 self._hungry.add(model)
@@ -222,15 +230,20 @@ class Worker:
         worker_no = self._lease.worker_no
         began = time.monotonic()
         model = self._context.catalog.current.resolve(work.model)
+        was_cut_off = False
         try:
             outcome = await self._runner.run(work)
         except asyncio.CancelledError:
-            outcome = interrupted()
+            outcome, was_cut_off = interrupted(), True
         if worker_no != self._lease.worker_no:
             return False  # the lease was lost: the item is somebody else's
         seconds = time.monotonic() - began
         self._pace.ran(work.model, seconds)
-        self._settler.put(Done(work, outcome, model, ids.request_id(), seconds))
+        done = Done(work, outcome, model, ids.request_id(), seconds, was_cut_off)
+        self._settler.put(done)
+        if sign(done)[0] in UNWELL:
+            self._unwell.append(work)
+            return False
         return True
 
     def _came_back(self, work: Work) -> None:
@@ -242,6 +255,11 @@ class Worker:
             self._wake.set()
 
     def _settled(self) -> None:
+        """What the settler was handed is on record. Only now are the slots of failures free: their model may rest."""
+        for work in self._unwell:
+            self._lanes.finished(work, pump=False)
+            self._hungry.add(work.model)
+        self._unwell.clear()
         if self._hungry:
             self._wake.set()
 
@@ -265,6 +283,8 @@ class Worker:
         self._lease.worker_no = 0
         self._settler.forget()
         self._lanes.clear()
+        self._unwell.clear()
+        self._holdings.clear()
         for task in lost:
             task.cancel()
         await asyncio.gather(*lost, return_exceptions=True)
@@ -278,6 +298,7 @@ class Worker:
         self._hand_back(self._lanes.take_waiting(lambda _: True))
         if self._running:
             await asyncio.wait(self._running, timeout=grace)
+        await self._deliverer.close(grace)
         await _cancel(list(self._running))
         await _cancel([loops[0]])
         try:

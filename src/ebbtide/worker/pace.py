@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from ebbtide.batches.rests import ModelState
+
 _WEIGHT: Final = 0.05
 _FIRST_MEAN: Final = 1.0
 _SETTLE_SECONDS: Final = 0.02  # from an answer to the moment its claim round can begin
 
 
 class Pace:
-    """Learns from what happened."""
+    """Learns from what happened. `unwell` are the models that were not well when they were last looked at."""
 
     def __init__(self) -> None:
         self._means: dict[str, float] = {}
+        self.unwell: set[str] = set()
         self._claim = 0.02
 
     def mean_seconds(self, model: str) -> float:
@@ -22,6 +25,12 @@ class Pace:
     @property
     def round_trip_seconds(self) -> float:
         return self._claim + _SETTLE_SECONDS
+
+    def note_state(self, model: str, state: ModelState) -> None:
+        if state.is_well:
+            self.unwell.discard(model)
+        else:
+            self.unwell.add(model)
 
     def ran(self, model: str, seconds: float) -> None:
         """A request took that long."""

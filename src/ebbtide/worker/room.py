@@ -4,9 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
 
 from ebbtide.batches.claim_store import HeldSlots
+from ebbtide.batches.standing_store import ModelStanding
+from ebbtide.settings.snapshot import Settings
+
+RoomReason = Literal["model_cap", "yielding", "no_route_up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many batch requests of a model may run at once across the deployment, and why none more, where it is 0.
+
+    `probe`: a rest is over, and one request may show whether the model is well again; how many rests there were.
+    """
+
+    slots: int
+    reason: RoomReason | None = None
+    probe: int | None = None
+
+
+def model_room(standing: ModelStanding, settings: Settings, own_interactive: int, now: datetime) -> Room:
+    """The model's cap, less what interactive requests take of it; nothing while it rests, one as a probe after that.
+
+    `own_interactive`: requests in flight in this process, which the shared load leaves out.
+    """
+    cap = settings.batch_model_concurrency if standing.cap is None else standing.cap
+    if not settings.batch_enabled or standing.state.rests(now):
+        return Room(0)
+    slots = cap
+    reason: RoomReason | None = "model_cap" if cap == 0 else None
+    if settings.batch_yield_to_interactive:
+        shared = standing.interactive if settings.batch_shared_interactive_load else 0
+        taken = own_interactive + shared + settings.batch_interactive_reserve
+        slots = max(cap - taken, min(settings.batch_min_share, cap))
+        reason = "yielding" if slots == 0 and cap else reason
+    if standing.state.probes(now):
+        return Room(min(slots, 1), reason, standing.state.rest_level)
+    return Room(slots, reason)
+
 
 _MOST_PER_SLOT: Final = 4
 

@@ -15,16 +15,19 @@ from typing import Final
 
 import structlog
 
-from ebbtide.batches import claim_store, settle_store
+from ebbtide.batches import claim_store, settle_store, standing_store
 from ebbtide.batches.closing import finish_batches
 from ebbtide.batches.model import DUTY_CHANNEL
-from ebbtide.clock import Clock
+from ebbtide.batches.rests import ModelState, Sign, after_signs
 from ebbtide.errors import Unavailable
 from ebbtide.records.spend import Charge, add_charges
 from ebbtide.storage.notify import notify
-from ebbtide.storage.pool import Connection, Database
+from ebbtide.storage.pool import Connection
+from ebbtide.worker.context import WorkerContext
+from ebbtide.worker.money import Holdings
+from ebbtide.worker.pace import Pace
 from ebbtide.worker.segments import Segment, pack_answers
-from ebbtide.worker.verdicts import ZERO, Done, Verdict, judge, unstorable
+from ebbtide.worker.verdicts import UNWELL, ZERO, Done, Verdict, judge, sign, unstorable, within_storage
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +35,7 @@ FLUSH_ITEMS: Final = 512
 FLUSH_SECONDS: Final = 0.004
 FULL_ITEMS: Final = 2_048
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
 
@@ -39,9 +43,12 @@ _LONGEST_PAUSE: Final = 5.0
 class Settler:
     """Takes outcomes and writes them, in the order in which they came."""
 
-    def __init__(self, database: Database, clock: Clock, rng: random.Random) -> None:
-        self._database = database
-        self._clock = clock
+    def __init__(self, context: WorkerContext, pace: Pace, holdings: Holdings, rng: random.Random) -> None:
+        self._database = context.database
+        self._clock = context.clock
+        self._settings = context.settings
+        self._pace = pace
+        self._holdings = holdings
         self._rng = rng
         self._done: deque[Done] = deque()
         self._writing: list[Done] = []
@@ -112,32 +119,59 @@ class Settler:
         segments = await pack_answers(verdicts)
         async with self._database.transaction() as conn:
             await claim_store.lock_user_states(conn, sorted({v.done.work.batch.account_id for v in verdicts}), now)
-            closing = await settle_store.lock_batches(conn, sorted({v.done.work.batch.no for v in verdicts}))
+            batches = await settle_store.lock_batches(conn, sorted({v.done.work.batch.no for v in verdicts}))
+            verdicts, full = within_storage(
+                verdicts, batches, self._settings.current.batch_max_results_mb_per_batch << 20
+            )
             moved = await _move_items(conn, verdicts, segments)
             stood = [v for v in verdicts if v.key in moved]
             await self._record(conn, stood, now)
+            if full:
+                await settle_store.mark_full(conn, sorted(full))
             await finish_batches(conn, sorted({v.done.work.batch.no for v in stood}), now)
-            if any(closing.get(v.done.work.batch.no) and v.verb in ("retry", "hand_back") for v in stood):
+            stopping = full | {no for no, batch in batches.items() if batch.stops}
+            if any(v.done.work.batch.no in stopping for v in stood):
                 await notify(conn, DUTY_CHANNEL)
+            await self._holdings.tell(conn, self.worker_no, less=[one.work for one in done])
+        self._holdings.remove(one.work for one in done)
 
     async def _record(self, conn: Connection, stood: Sequence[Verdict], now: datetime) -> None:
         """Everything that counts: for the rows that were still ours, and in the transaction that moved them."""
         attempts = [v.attempt() for v in stood if v.verb != "hand_back"]
         await settle_store.add_attempts(conn, self.worker_no, attempts, now)
         await settle_store.count_settled(conn, _batch_deltas(stood))
-        await settle_store.count_released(conn, _queue_deltas(stood, now))
+        await settle_store.count_released(conn, _queue_deltas(stood))
         await settle_store.add_service(conn, _service(stood), now)
         await add_charges(conn, _charges(stood), now.date())
+        await self._note_health(conn, stood, now)
+
+    async def _note_health(self, conn: Connection, stood: Sequence[Verdict], now: datetime) -> None:
+        """How the models fare now, where that may have changed."""
+        signs: dict[str, list[tuple[Sign, float]]] = defaultdict(list)
+        for verdict in stood:
+            signs[verdict.done.work.model].append(sign(verdict.done))
+        told = [m for m, of_model in signs.items() if m in self._pace.unwell or any(s in UNWELL for s, _ in of_model)]
+        if not told:
+            return
+        states = await standing_store.lock_model_states(conn, sorted(told))
+        for model in sorted(told):
+            before = states.get(model, ModelState())
+            state = after_signs(before, signs[model], now)
+            if state != before:
+                await standing_store.save_model_state(conn, model, state)
+                self._pace.note_state(model, state)
 
 
 async def _move_items(
     conn: Connection, verdicts: Sequence[Verdict], segments: Sequence[Segment]
 ) -> set[settle_store.ItemKey]:
+    kept = {v.key for v in verdicts if v.verb == "complete"}
     segment_ids = await settle_store.add_segments(conn, [(s.batch_no, s.data) for s in segments]) if segments else []
     completed = [
         settle_store.CompletedRow(*v.key, v.epoch, segment_id, offset, length, v.done.request_id)
         for segment_id, segment in zip(segment_ids, segments, strict=True)
         for v, offset, length in segment.answers
+        if v.key in kept
     ]
     moved = await settle_store.complete(conn, completed)
     moved |= await settle_store.fail(conn, [v.failed_row() for v in verdicts if v.verb == "fail"])
@@ -170,7 +204,7 @@ def _batch_delta(batch_no: int, verdicts: Sequence[Verdict]) -> settle_store.Bat
     )
 
 
-def _queue_deltas(verdicts: Sequence[Verdict], now: datetime) -> list[settle_store.QueueDelta]:
+def _queue_deltas(verdicts: Sequence[Verdict]) -> list[settle_store.QueueDelta]:
     by_queue: dict[tuple[int, str], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         by_queue[verdict.done.work.batch.no, verdict.done.work.model].append(verdict)
@@ -180,10 +214,15 @@ def _queue_deltas(verdicts: Sequence[Verdict], now: datetime) -> list[settle_sto
             model,
             released=len(of_queue),
             queued=sum(v.verb in ("retry", "hand_back") for v in of_queue),
-            next_ready_at=min((v.ready_at or now for v in of_queue if v.verb in ("retry", "hand_back")), default=NEVER),
+            next_ready_at=min((_ready_at(v) for v in of_queue if v.verb in ("retry", "hand_back")), default=NEVER),
         )
         for (batch_no, model), of_queue in sorted(by_queue.items())
     ]
+
+
+def _ready_at(verdict: Verdict) -> datetime:
+    """From when on the item may be claimed again; one that was handed back was ready when it was claimed."""
+    return verdict.ready_at or _LONG_AGO
 
 
 def _service(verdicts: Sequence[Verdict]) -> dict[str, float]:

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Final, Literal
 
 import msgspec
 
+from ebbtide.batches.rests import Sign
 from ebbtide.batches.retry import QUEUED_DELAY, backoff, next_try
-from ebbtide.batches.settle_store import AttemptRow, FailedRow, ItemKey, RetriedRow
+from ebbtide.batches.settle_store import AttemptRow, FailedRow, ItemKey, LockedBatch, RetriedRow
 from ebbtide.catalog.model import Model
 from ebbtide.catalog.prices import cost
 from ebbtide.dialects.values import Usage
-from ebbtide.dispatch.outcome import Answered, Failed, Outcome, may_pass
+from ebbtide.dispatch.outcome import Answered, Failed, Outcome, may_pass, speaks_ill
 from ebbtide.worker.lanes import Work
 
 Verb = Literal["complete", "fail", "retry", "hand_back"]
 
 ZERO: Final = Decimal(0)
+UNWELL: Final = frozenset({Sign.ILL, Sign.QUEUED})
 _UNSTORABLE: Final = "The answer could not be stored"
+_NO_STORAGE: Final = "The batch's answers have reached their storage limit"
 
 
 class Done(msgspec.Struct, frozen=True):
     """A work that came to an end here: its outcome, or None when it was never started.
 
-    `model` gives the prices; None when the model was unknown. `is_last_resort`: already replaced once.
+    `model` gives the prices; None when the model was unknown. `was_cut_off`: this worker stopped before the answer.
+    `is_last_resort`: already replaced once.
     """
 
     work: Work
@@ -34,6 +39,7 @@ class Done(msgspec.Struct, frozen=True):
     model: Model | None
     request_id: str
     seconds: float = 0.0
+    was_cut_off: bool = False
     is_last_resort: bool = False
 
 
@@ -134,6 +140,53 @@ def _judge_failure(done: Done, failed: Failed, now: datetime, rng: random.Random
     if ready_at is None:
         return Verdict(done, "fail", failed.usage, bill)
     return Verdict(done, "retry", failed.usage, bill, ready_at)
+
+
+def sign(done: Done) -> tuple[Sign, float]:
+    """What the outcome says about its model's health, and the seconds a queued deployment asked for."""
+    match done.outcome:
+        case Answered():
+            return Sign.WELL, 0.0
+        case Failed(kind="model_queued") as failed:
+            return Sign.QUEUED, QUEUED_DELAY if failed.retry_after is None else failed.retry_after
+        case Failed() as failed if speaks_ill(failed) and not done.was_cut_off:
+            return Sign.ILL, 0.0
+        case _:
+            return Sign.NOTHING, 0.0
+
+
+def within_storage(
+    verdicts: Sequence[Verdict], batches: Mapping[int, LockedBatch], limit: int
+) -> tuple[list[Verdict], set[int]]:
+    """The verdicts, those turned into failures whose answers do not fit their batch, and the batches that are full.
+
+    `limit` is in bytes of answers per batch; 0 means none.
+    """
+    if not limit:
+        return list(verdicts), set()
+    stored = {no: batch.result_bytes for no, batch in batches.items()}
+    kept, full = [], set()
+    for verdict in verdicts:
+        batch_no = verdict.key[0]
+        if verdict.verb == "complete" and batch_no in stored:
+            if stored[batch_no] + verdict.answer_length > limit:
+                verdict = too_much(verdict)
+                full.add(batch_no)
+            else:
+                stored[batch_no] += verdict.answer_length
+        kept.append(verdict)
+    return kept, full | {no for no, size in stored.items() if size >= limit}
+
+
+def too_much(verdict: Verdict) -> Verdict:
+    """The verdict on an answer that its batch has no more storage for. What it cost stays known."""
+    done = verdict.done
+    outcome = done.outcome
+    assert isinstance(outcome, Answered)
+    failed = Failed(
+        "too_large", 502, "result_too_large", _NO_STORAGE, sent=True, route=outcome.route, usage=outcome.usage
+    )
+    return msgspec.structs.replace(verdict, done=msgspec.structs.replace(done, outcome=failed), verb="fail")
 
 
 def _bill(done: Done, usage: Usage | None) -> Decimal | None:

@@ -32,7 +32,7 @@ async def test_a_new_batch_is_the_object_of_the_specification(gateway: TestGatew
         "id": "",
         "object": "batch",
         "endpoint": "/v1/chat/completions",
-        "model": None,
+        "model": "chat-1",
         "errors": None,
         "input_file_id": None,
         "completion_window": "24h",
@@ -62,6 +62,9 @@ async def test_a_new_batch_is_the_object_of_the_specification(gateway: TestGatew
         "cost_unknown_attempts": 0,
         "results_expires_at": None,
         "error": None,
+        "estimated_completion_at": None,
+        "finishes_in_time": None,
+        "blocked_reason": None,
     }
     assert batch["expires_at"] - batch["created_at"] == 86_400
     assert (await gateway.call("GET", f"/v1/batches/{batch['id']}")).json == batch

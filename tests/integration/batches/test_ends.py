@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from tests.domain import Hands, World, answered, books, failed, jsonl, request
@@ -16,11 +15,11 @@ from ebbtide.batches.progress import list_batches
 from ebbtide.delivery.export import export_results
 from ebbtide.errors import Conflict, NotFound
 from ebbtide.files import retention
-from ebbtide.files.download import read_content
+from ebbtide.files.download import download_file
+from ebbtide.files.leases import reading
 from ebbtide.files.library import delete_file, get_file
 
 TABLES = ("batch_jobs", "batch_items", "batch_attempts", "batch_result_segments", "batch_queues", "batch_slots")
-HOUR = timedelta(hours=1)
 
 
 async def cancel(world: World, job: Job) -> Job:
@@ -166,6 +165,20 @@ async def test_a_closing_batch_never_stops_the_next_one(world: World) -> None:
     assert (await world.job(other)).status == "cancelled"
     assert (await world.job(stuck)).status == "cancelling"
     assert hands.running
+
+
+async def test_a_batch_that_breaks_its_closing_holds_up_no_other(world: World) -> None:
+    broken, other = await world.many(3), await world.many(3)
+    await world.value("update batch_jobs set total = 1 where no = $1 returning no", broken.no)
+    for job in (broken, other):
+        await cancel(world, job)
+    await world.close()
+    assert (await world.job(other)).status == "cancelled"
+    assert (await world.job(broken)).status == "cancelling"
+    await world.value("update batch_jobs set total = 3 where no = $1 returning no", broken.no)
+    await world.close()
+    assert (await world.job(broken)).status == "cancelled"
+    assert await books(world.database) == {}
 
 
 # Out of time
@@ -314,9 +327,9 @@ async def purge(world: World) -> int:
     now = world.clock.now()
     while sum(
         [
-            await closing.purge_batches(world.database, now, HOUR),
+            await closing.purge_batches(world.database, now),
             await retention.expire_files(world.database, now),
-            await retention.purge_files(world.database, now, HOUR),
+            await retention.purge_files(world.database, now),
         ]
     ):
         rounds += 1
@@ -356,9 +369,9 @@ async def test_removal_frees_every_table_in_steps(world: World, monkeypatch: pyt
     world.clock.move(days=1)
     for job in (direct, file):
         await delete(world, job)
-    # Nothing goes while somebody may still be reading.
+    # Nothing goes while somebody who found it may still be about to read.
     assert await purge(world) == 0
-    world.clock.move(hours=1)
+    world.clock.move(seconds=retention.HIDDEN_FOR.total_seconds())
     await purge(world)
     assert await counts(world, *TABLES[:5]) == {
         "batch_jobs": 1,
@@ -422,21 +435,38 @@ async def test_a_batch_that_is_gone_leaves_the_uploaded_file(world: World) -> No
 
 async def test_deletion_in_the_middle_of_a_download_completes_it(world: World) -> None:
     text = "x" * 60_000
-    job = await finished(world, await world.validated(jsonl([request(f"r{n}", text) for n in range(60)])))
-    file = await get_file(world.database, world.owner, job.output_id or "", world.clock.now())
-    whole = await world.content(file.id)
+    content = jsonl([request(f"r{n}", text) for n in range(60)])
+    job = await finished(world, await world.validated(content))
+    output, upload = [
+        await get_file(world.database, world.owner, file_id or "", world.clock.now())
+        for file_id in (job.output_id, job.input_id)
+    ]
+    whole = await world.content(output.id)
+    downloads = [
+        export_results(world.database, job, 60.0),
+        download_file(world.database, output, (0, output.size), 60.0),
+        download_file(world.database, upload, (0, upload.size), 60.0),
+    ]
+    begun = [await anext(download) for download in downloads]
+    await delete(world, job)
+    await delete_file(world.database, world.owner, upload.id, world.clock.now())
+    world.clock.move(hours=2)
+    assert await purge(world) == 0
+    rest = [b"".join([piece async for piece in download]) for download in downloads]
+    assert [first + more for first, more in zip(begun, rest, strict=True)] == [whole, whole, content]
+    # With the readers gone, so are the bytes.
+    await purge(world)
+    assert await counts(world, "batch_jobs", "batch_files", "batch_result_segments") == dict.fromkeys(
+        ("batch_jobs", "batch_files", "batch_result_segments"), 0
+    )
 
-    async def download(pieces: Any, meanwhile: Any) -> bytes:
-        read = [await anext(pieces)]
-        await meanwhile()
-        return b"".join([*read, *[piece async for piece in pieces]])
 
-    async def remove() -> None:
-        await delete(world, job)
-        world.clock.move(minutes=59)
-        await purge(world)
-
-    input_file = await get_file(world.database, world.owner, job.input_id, world.clock.now())
-    assert await download(export_results(world.database, job), remove) == whole
-    assert await download(read_content(world.database, file), lambda: purge(world)) == whole
-    assert len(await download(read_content(world.database, input_file), lambda: purge(world))) == input_file.size
+async def test_a_reader_that_died_protects_only_until_its_time_is_over(world: World) -> None:
+    file = await world.upload(jsonl([request("a")]))
+    async with reading(world.database, seconds=600.0, file_id=file.id):
+        await delete_file(world.database, world.owner, file.id, world.clock.now())
+        world.clock.move(hours=2)
+        assert await purge(world) == 0
+        await world.value("update batch_read_leases set expires_at = now() returning 1")
+        assert await purge(world) > 0
+    assert await counts(world, "batch_files") == {"batch_files": 0}

@@ -15,6 +15,8 @@ from aiohttp import web
 
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.accounts.roles import Role
+from ebbtide.batches import end_store
+from ebbtide.batches.model import BATCH_SCHEMA_VERSION
 from ebbtide.cli import exits
 from ebbtide.cli.app import run
 from ebbtide.clock import SystemClock
@@ -199,9 +201,44 @@ async def test_doctor_says_what_is_wrong(
 
 async def test_doctor_knows_a_newer_schema(database: Database, port: str, capsys: Capture) -> None:
     async with database.transaction() as conn:
-        await conn.execute("insert into schema_migrations values (9999, 'later', now())")
+        await conn.execute("insert into schema_migrations values (9999, 'later', now(), $1)", SCHEMA_VERSION)
+    assert await ebbtide("doctor", "--port", port) == exits.OK
+    assert "warn schema: version 9999 was made by a newer release" in capsys.readouterr().out
+    async with database.transaction() as conn:
+        await conn.execute("update schema_migrations set oldest_build = 9999 where number = 9999")
     assert await ebbtide("doctor", "--port", port) == exits.REFUSED
-    assert "bad  schema: version 9999 was made by a newer release" in capsys.readouterr().out
+    assert "bad  schema: The database has schema version 9999, and this build knows only" in capsys.readouterr().out
+
+
+async def test_doctor_lists_the_workers_that_live(database: Database, port: str, capsys: Capture) -> None:
+    assert await ebbtide("doctor", "--port", port) == exits.OK
+    assert "ok   worker: none runs at the moment" in capsys.readouterr().out
+    async with database.transaction() as conn:
+        await end_store.register_worker(conn, "one", 11, "7.0", 60)
+        await end_store.register_worker(conn, "two", 12, "7.0", 60)
+        await end_store.register_worker(conn, "lost", 13, "6.0", -1)
+        await end_store.end_worker(conn, await end_store.register_worker(conn, "gone", 14, "6.0", 60))
+    assert await ebbtide("doctor", "--port", port) == exits.OK
+    said = capsys.readouterr().out
+    runs = f"runs batches up to schema version {BATCH_SCHEMA_VERSION}"
+    assert f"ok   worker: one pid 11: version 7.0, {runs}\nok   worker: two pid 12: version 7.0, {runs}\n" in said
+    assert said.count("worker:") == 2
+    assert "several versions" not in said
+    async with database.transaction() as conn:
+        await end_store.register_worker(conn, "old", 15, "6.0", 60)
+    assert await ebbtide("doctor", "--port", port) == exits.OK
+    assert "warn workers: they are of several versions" in capsys.readouterr().out
+
+
+async def test_doctor_finds_stored_settings_without_effect(database: Database, port: str, capsys: Capture) -> None:
+    async with database.transaction() as conn:
+        await conn.execute(
+            "insert into settings values ('BATCH_LATER', 'x', now(), 'a'), ('BATCH_ENABLED', 'x', now(), 'a')"
+        )
+    assert await ebbtide("doctor", "--port", port) == exits.OK
+    said = capsys.readouterr().out
+    assert "warn stored settings: BATCH_LATER is not a setting of this build. It has no effect." in said
+    assert "warn stored settings: BATCH_ENABLED='x' is not accepted" in said
 
 
 async def test_doctor_and_commands_on_the_embedded_server(

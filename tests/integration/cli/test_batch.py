@@ -40,6 +40,9 @@ class FakeGateway:
         self.created: dict[str, Any] = {}
         self.uploaded: dict[str, str] = {}
         self.headers: dict[str, str] = {}
+        self.keys: list[str] = []  # of every create, answered or not
+        self.lost_creates = 0
+        self.events: list[str] | None = None  # what the stream of progress says; None: there is none
         self.deleted: list[str] = []
         self.looked = asyncio.Event()
         self.refused = asyncio.Event()
@@ -57,6 +60,8 @@ class FakeGateway:
         app.router.add_post("/v1/batches", self._create)
         app.router.add_get("/v1/batches", self._list)
         app.router.add_get("/v1/batches/{id}", self._get)
+        app.router.add_get("/v1/batches/{id}/events", self._progress)
+        app.router.add_post("/v1/batches/{id}/retry", self._create)
         app.router.add_post("/v1/batches/{id}/cancel", self._get)
         app.router.add_delete("/v1/batches/{id}", self._delete)
         app.router.add_get("/v1/batches/{id}/output.jsonl", self._output)
@@ -87,13 +92,27 @@ class FakeGateway:
         return web.json_response({"id": "file-1"})
 
     async def _create(self, request: web.Request) -> web.Response:
-        self.created = await request.json()
+        self.keys.append(request.headers["Idempotency-Key"])
+        if self.lost_creates:
+            self.lost_creates -= 1
+            assert request.transport is not None
+            request.transport.abort()
+        self.created = await request.json() if request.can_read_body else {}
         self.headers = dict(request.headers)
         return web.json_response(batch("validating"))
 
     async def _get(self, request: web.Request) -> web.Response:
         self.looked.set()
         return web.json_response(self.course[0] if len(self.course) == 1 else self.course.pop(0))
+
+    async def _progress(self, request: web.Request) -> web.StreamResponse:
+        if self.events is None:
+            return error(404, "Unknown path")
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        for text in self.events:
+            await answer.write(text.encode())
+        return answer
 
     async def _list(self, request: web.Request) -> web.Response:
         ids = [f"batch_{number}" for number in range(250)]
@@ -175,6 +194,54 @@ async def test_submit_prints_the_id_and_no_more(
         "metadata": {"run": "7", "by": "me"},
     }
     assert gateway.headers["Idempotency-Key"] == "once"
+
+
+async def test_a_create_whose_answer_was_lost_is_sent_again_with_the_same_key(
+    gateway: FakeGateway, requests: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway.lost_creates = 2
+    assert await ebbtide("batch", "submit", requests) == exits.OK
+    assert capsys.readouterr().out == "batch_1\n"
+    assert len(gateway.keys) == 3
+    assert len(set(gateway.keys)) == 1
+    assert await ebbtide("batch", "submit", requests) == exits.OK
+    assert len(set(gateway.keys)) == 2  # each submission has a key of its own
+
+
+async def test_a_create_that_is_refused_for_its_limits_is_not_waited_for(gateway: FakeGateway, requests: str) -> None:
+    gateway.refusal = ("/v1/batches", 429, "You have 10 unfinished batches; 10 are allowed")
+    assert await ebbtide("batch", "submit", requests) == exits.REFUSED
+    assert gateway.deleted == ["file-1"]
+
+
+async def test_retry_prints_the_new_batch_and_waits_for_it(
+    gateway: FakeGateway, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway.lost_creates = 1
+    output = tmp_path / "results.jsonl"
+    assert await ebbtide("batch", "retry", "batch_0", "-o", str(output), "--idempotency-key", "again") == exits.OK
+    assert gateway.keys == ["again", "again"]
+    assert capsys.readouterr().out == "batch_1\n"
+    assert output.read_bytes() == RESULTS
+
+
+async def test_watch_shows_what_the_stream_of_progress_tells(
+    gateway: FakeGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = [
+        batch("validating", blocked_reason="daily_quota"),
+        batch("in_progress", completed=1, finishes_in_time=False),
+        batch("finalizing", completed=2),
+    ]
+    gateway.events = ["retry: 2000\n\n", ": still here\n\n"]
+    gateway.events += [f"event: batch\nid: {n}\ndata: {json.dumps(each)}\n\n" for n, each in enumerate(told)]
+    gateway.events += ['event: done\ndata: {"id": "batch_1", "status": "completed"}\n\n']
+    gateway.course = [batch("validating"), batch("completed", completed=2)]
+    assert await ebbtide("batch", "watch", "batch_1") == exits.OK
+    shown = capsys.readouterr().err
+    assert "in_progress: 1 of 2 done" in shown
+    assert "finalizing: 2 of 2 done" in shown
+    assert "batch_1 completed: 2 of 2 succeeded." in shown
 
 
 async def test_submit_reads_standard_input(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,9 +133,8 @@ async def test_a_crash_in_the_middle_leaves_nothing_and_the_next_gives_the_same_
     assert await world.value(orphans) == 0
     assert await world.value("select count(*) from batch_files where state = 'writing'") == 0
     # The same bytes as the direct export, and once more the same.
-    assert sorted(b"".join([part async for part in export_results(world.database, ended)]).splitlines()) == sorted(
-        b"".join(first).splitlines()
-    )
+    exported = b"".join([part async for part in export_results(world.database, ended, 60.0)])
+    assert sorted(exported.splitlines()) == sorted(b"".join(first).splitlines())
     assert [await world.content(file_id) for file_id in (ended.output_id, ended.error_id)] == first
 
 
@@ -265,10 +264,10 @@ async def test_lines_are_safe_for_those_who_split_them_as_python_does(world: Wor
 async def test_an_export_of_what_has_not_ended_is_refused(world: World) -> None:
     job = await world.many(2)
     with pytest.raises(Conflict):
-        await anext(export_results(world.database, job))
+        await anext(export_results(world.database, job, 60.0))
     async with world.worker():
         ended = await world.until_ended(job)
-    content = b"".join([part async for part in export_results(world.database, ended)])
+    content = b"".join([part async for part in export_results(world.database, ended, 60.0)])
     assert [line["custom_id"] for line in lines(content)] == ["r0", "r1"]
 
 

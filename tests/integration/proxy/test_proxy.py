@@ -197,3 +197,29 @@ async def test_the_stand_in_streams_too(dispatcher: Dispatcher) -> None:
     assert b"stand-in" in raw
     assert b"inside" not in raw
     assert raw.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("behaviour", "status", "wait"),
+    [
+        (Behaviour(status=429, retry_after="17"), 429, "17"),
+        (Behaviour("queued", retry_after="90"), 503, "90"),
+        (Behaviour("queued", retry_after="-3"), 503, "120"),  # two minutes where what it asks for makes no sense
+        (Behaviour(status=503, retry_after="2.5"), 503, "3"),
+        (Behaviour(status=503), 503, None),
+    ],
+)
+async def test_the_caller_learns_how_long_to_wait(
+    behaviour: Behaviour,
+    status: int,
+    wait: str | None,
+    stream: bool,
+    upstream: FakeUpstream,
+    dispatcher: Dispatcher,
+) -> None:
+    upstream.script.append(behaviour)
+    with pytest.raises(UpstreamFailed) as raised:
+        await through(dispatcher, ask(upstream.url, stream=stream))
+    answered, headers, _ = render_error(raised.value)
+    assert (answered, headers.get("retry-after")) == (status, wait)

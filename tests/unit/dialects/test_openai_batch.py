@@ -38,6 +38,7 @@ def test_a_new_batch_has_every_documented_field_in_order() -> None:
         "output_file_id", "error_file_id", "created_at", "in_progress_at", "expires_at", "finalizing_at",
         "completed_at", "failed_at", "expired_at", "cancelling_at", "cancelled_at", "request_counts", "metadata",
         "usage", "anthropic_version", "cost_usd", "cost_unknown_attempts", "results_expires_at", "error",
+        "estimated_completion_at", "finishes_in_time", "blocked_reason",
     ]  # fmt: skip
     assert members["request_counts"] == {"total": 2, "completed": 0, "failed": 0, "cancelled": 0, "expired": 0}
     assert members["usage"] == {

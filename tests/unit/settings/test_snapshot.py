@@ -50,6 +50,9 @@ def test_each_setting_is_read_and_bounded(setting: Setting) -> None:
     elif setting.choices:
         good = [(choice.upper(), choice) for choice in setting.choices]
         bad = ["root"]
+    elif setting.kind is str:
+        good = [(url, url) for url in ("https://hooks.example.org/services/a?b=c", "http://[::1]:9000/")]
+        bad = ["hooks.example.org", "ftp://h/", "https://:1", "https://h:0/", "http://h:x/", "http://a b/", "http://é/"]
     else:
         good = [(str(setting.minimum), setting.minimum), (str(setting.maximum), setting.maximum)]
         bad = [str(setting.maximum + 1), str(setting.minimum - 1), "1.5", "ten", "1e3", "٣", "9" * 30]
@@ -59,8 +62,17 @@ def test_each_setting_is_read_and_bounded(setting: Setting) -> None:
         with pytest.raises(SetupError) as refused:
             load_settings({setting.name: text})
         assert setting.name in refused.value.message
-        assert text in refused.value.message
+        assert (text in refused.value.message) is not setting.secret
         assert setting.bounds in refused.value.message
+
+
+def test_a_secret_is_in_no_printed_snapshot() -> None:
+    settings = load_settings({"ALERT_WEBHOOK_URL": "https://hooks.example.org/s3cret"})
+    assert settings.alert_webhook_url.endswith("s3cret")
+    assert "s3cret" not in repr(settings)
+    secrets = [setting for setting in SETTINGS if setting.secret]
+    hidden = {field.name for field in dataclasses.fields(Settings) if not field.repr}
+    assert hidden == {setting.attribute for setting in secrets}
 
 
 def test_cap_of_each_role() -> None:

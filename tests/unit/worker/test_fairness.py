@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.claim_store import Candidate, HeldSlots
-from ebbtide.worker.fairness import Share, allot, choose_batches, grant
+from ebbtide.worker.fairness import Share, allot, candidates_for_probe, choose_batches, grant
 from ebbtide.worker.room import prefetch, room_here
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def share(account: str, **more: float) -> Share:
-    values = {"in_flight": 0, "waiting": 0, "queued": 0, "most": 1_000} | more
+    values = {"in_flight": 0, "waiting": 0, "queued": 0, "cap": 1_000, "most": 1_000} | more
     service = float(values.pop("service", 0.0))
     return Share(account_id=account, service=service, **{name: int(value) for name, value in values.items()})
 
 
 def candidate(number: int, queued: int, hours: float | None = None) -> Candidate:
     expires = None if hours is None else NOON + timedelta(hours=hours)
-    return Candidate(number, "a", expires, queued, Role.INTERNAL, True)
+    return Candidate(number, "a", "key", expires, queued, Role.INTERNAL, True, False, False)
 
 
 SHARES = st.lists(
@@ -125,6 +125,13 @@ def test_a_small_batch_has_half_of_the_slots_beside_any_number_of_big_ones() -> 
 def test_oldest_first_where_deadlines_and_sizes_are_equal() -> None:
     batches = [candidate(number, 2) for number in (4, 2, 3, 1)]
     assert choose_batches(batches, 5) == [(1, 2), (2, 2), (3, 1)]
+
+
+def test_probes_go_round_the_batches() -> None:
+    batches = [candidate(number, 2, hours=number) for number in (4, 2, 3)]
+    asked = [candidates_for_probe(batches, turn) for turn in range(1, 5)]
+    assert [[one.batch_no for one in each] for each in asked] == [[3], [4], [2], [3]]
+    assert candidates_for_probe([], 3) == []
 
 
 # Room

@@ -12,7 +12,7 @@ from ebbtide.worker.pace import Pace
 
 
 def work(number: int, *, model: str = "m", account: str = "a", batch_no: int = 1) -> Work:
-    item = ClaimedItem(batch_no, number, 1, 0, f"c{number}", 0, 0, 2)
+    item = ClaimedItem(batch_no, number, 1, 0, f"c{number}", 0, 0, 2, None)
     batch = ClaimableBatch(batch_no, f"batch_{batch_no}", account, "key", "chat", "file-x", None)
     return Work(item, batch, model, Role.INTERNAL)
 

@@ -29,7 +29,7 @@ USAGE = Usage(100, 40, 50, 5)
 
 
 def done(outcome: Outcome | None, *, attempts: int = 0, window: timedelta | None = None, **more: Any) -> Done:
-    item = ClaimedItem(more.pop("batch_no", 1), 2, 3, attempts, "c", 0, 0, 2)
+    item = ClaimedItem(more.pop("batch_no", 1), 2, 3, attempts, "c", 0, 0, 2, None)
     expires = None if window is None else NOW + window
     batch = ClaimableBatch(item.batch_no, "batch_x", "a", "key", "chat", "file-x", expires)
     return Done(Work(item, batch, "m", Role.INTERNAL), outcome, more.pop("model", MODEL), "req_x", 2.0, **more)

@@ -1,62 +1,122 @@
-"""/v1/batches: create, list, get, cancel, delete, and the results as pages or as one JSONL export."""
+"""/v1/batches: create, list, get, watch, cancel, delete, retry, and the results as pages or as one JSONL export."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import Streamed, answer_json
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.files import JSONL
-from ebbtide.api.openai.render import batch_list, batch_object, result_list
-from ebbtide.api.parameters import IntegerParameter, TextParameter
+from ebbtide.api.openai.render import batch_list, batch_object, progress_events, result_list
+from ebbtide.api.parameters import HeaderParameter, IntegerParameter, TextParameter
 from ebbtide.api.ranges import content_disposition
 from ebbtide.api.routing import Closed, Described, Endpoint, Timeout
 from ebbtide.batches.cancel import cancel_batch as stop_batch
 from ebbtide.batches.cancel import delete_batch as remove_batch
-from ebbtide.batches.intake import Intake
+from ebbtide.batches.idempotency import Once, find_replay, knows_key
+from ebbtide.batches.intake import Intake, check_may_create
 from ebbtide.batches.intake import create_batch as store_batch
 from ebbtide.batches.model import Job
 from ebbtide.batches.progress import get_batch as find_batch
 from ebbtide.batches.progress import list_batches as find_batches
+from ebbtide.batches.resubmit import RETRY_OF
+from ebbtide.batches.resubmit import retry_batch as store_again
 from ebbtide.batches.results import list_results as find_results
+from ebbtide.batches.watch import Progress
 from ebbtide.delivery.export import check_ended, export_results
-from ebbtide.dialects.openai.batch import BatchDeleted, BatchObject, ListPage, ResultItem
+from ebbtide.dialects.openai.batch import BatchDeleted, BatchObject, ListPage, ResultItem, encode
+from ebbtide.dialects.openai.canonical import create_digest
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
-from ebbtide.errors import Forbidden, InvalidRequest
+from ebbtide.errors import InvalidRequest
 from ebbtide.ids import result_number
 
 AFTER = TextParameter("after", "The id of the last batch of the page before")
 LIMIT = IntegerParameter("limit", 20, 1, 100, "Batches in a page")
 AFTER_RESULT = TextParameter("after", "The last_id of the page before, `batch_req_<number>`")
+IDEMPOTENCY_KEY = HeaderParameter(
+    "Idempotency-Key", 255, "Sent again with the same request, answers the batch that the first call created"
+)
 LIMIT_RESULTS = IntegerParameter("limit", 100, 1, 1_000, "Results in a page; one of about 8 MiB ends early")
+
+SSE = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
+HEARTBEAT_SECONDS = 15.0
+_HEARTBEAT = b": still here\n\n"
+_COME_BACK = b"retry: 2000\n\n"  # milliseconds until a client whose stream broke asks again
 
 
 async def create_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    settings = gateway.settings.current
-    if "x-on-behalf-of" in request.headers:
-        raise InvalidRequest("X-On-Behalf-Of is not allowed: a batch runs under the key that creates it")
-    if principal.role < Role(settings.batch_min_role):
-        raise Forbidden("Your role may not create batches")
+    settings, key = gateway.settings.current, _key_of_create(request)
+    if key is None or not await knows_key(gateway.database, principal.account_id, key, gateway.clock.now()):
+        check_may_create(principal, settings)
     raw = await read_body(request, settings.batch_max_body_mb * MIB)
+    once = None if key is None else Once(key, await asyncio.to_thread(create_digest, raw))
+    replayed = await _replayed(gateway, principal, once)
+    if replayed is not None:
+        return replayed
     create = await asyncio.to_thread(parse_create, raw)
     del raw  # its parts live on in `create` as long as they are needed
-    intake = Intake(gateway.database, gateway.catalog.current, settings, gateway.clock)
-    return answer_json(batch_object(await store_batch(intake, principal, create)))
+    return answer_json(batch_object(await store_batch(_intake(gateway), principal, create, once)))
+
+
+async def retry_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    key, batch_id = _key_of_create(request), request.path_params["id"]
+    once = None if key is None else Once(key, create_digest(encode({RETRY_OF: batch_id})))
+    replayed = await _replayed(gateway, principal, once)
+    if replayed is not None:
+        return replayed
+    return answer_json(batch_object(await store_again(_intake(gateway), principal, batch_id, once)))
+
+
+def _key_of_create(request: Request) -> str | None:
+    """The idempotency key that a call which creates a batch carries; raises InvalidRequest for headers it must not."""
+    if "x-on-behalf-of" in request.headers:
+        raise InvalidRequest("X-On-Behalf-Of is not allowed: a batch runs under the key that creates it")
+    return IDEMPOTENCY_KEY.read(request)
+
+
+async def _replayed(gateway: Gateway, principal: Principal, once: Once | None) -> Response | None:
+    """The answer of a create that was made before with the same key; None when this is the first."""
+    if once is None:
+        return None
+    job = await find_replay(gateway.database, principal.account_id, once, gateway.moment())
+    return None if job is None else answer_json(batch_object(job))
+
+
+def _intake(gateway: Gateway) -> Intake:
+    return Intake(gateway.database, gateway.catalog.current, gateway.settings.current, gateway.clock)
 
 
 async def list_batches(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    page = await find_batches(gateway.database, principal, AFTER.read(request), LIMIT.read(request))
-    return answer_json(batch_list(page))
+    after, limit = AFTER.read(request), LIMIT.read(request)
+    return answer_json(batch_list(await find_batches(gateway.database, principal, after, limit, gateway.moment())))
 
 
 async def get_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
     return answer_json(batch_object(await _batch(gateway, request, principal)))
+
+
+async def watch_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    """The present state at once, whatever Last-Event-ID says, and each new one until the last.
+
+    Ends a little before its time is over, so that it ends well: the client comes back by itself.
+    """
+    job = await _batch(gateway, request, principal)
+    seconds = gateway.settings.current.stream_request_timeout_seconds * 0.99
+    return Streamed(_events(job.id, gateway.watch.follow(job, quiet=HEARTBEAT_SECONDS, seconds=seconds)), headers=SSE)
+
+
+async def _events(batch_id: str, states: AsyncGenerator[Progress | None, None]) -> AsyncIterator[bytes]:
+    yield _COME_BACK
+    async with aclosing(states):
+        async for progress in states:
+            yield _HEARTBEAT if progress is None else progress_events(batch_id, progress)
 
 
 async def cancel_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -81,11 +141,12 @@ async def export_batch(gateway: Gateway, request: Request, principal: Principal)
     job = await _batch(gateway, request, principal)
     check_ended(job)
     headers = {"content-type": JSONL, "content-disposition": content_disposition(f"{job.id}_output.jsonl")}
-    return Streamed(export_results(gateway.database, job), headers=headers)
+    longest = gateway.settings.current.stream_request_timeout_seconds
+    return Streamed(export_results(gateway.database, job, longest), headers=headers)
 
 
 async def _batch(gateway: Gateway, request: Request, principal: Principal) -> Job:
-    return await find_batch(gateway.database, principal, request.path_params["id"])
+    return await find_batch(gateway.database, principal, request.path_params["id"], gateway.moment())
 
 
 def _cursor(request: Request) -> int | None:
@@ -106,7 +167,12 @@ ROUTES: tuple[Endpoint, ...] = (
         "/v1/batches",
         create_batch,
         "Create a batch",
-        Described(request=CreateBatch, answer=BatchObject, errors=(400, 403, 413, 429)),
+        Described(
+            request=CreateBatch,
+            answer=BatchObject,
+            parameters=(IDEMPOTENCY_KEY,),
+            errors=(400, 403, 409, 410, 413, 429),
+        ),
         batch=True,
     ),
     Closed(
@@ -118,7 +184,24 @@ ROUTES: tuple[Endpoint, ...] = (
         batch=True,
     ),
     Closed("GET", "/v1/batches/{id}", get_batch, "Get a batch", _ONE, batch=True),
+    Closed(
+        "GET",
+        "/v1/batches/{id}/events",
+        watch_batch,
+        "Watch a batch's progress, as events until it has ended",
+        Described(answer="text/event-stream", errors=(404,)),
+        Timeout.STREAM,
+        batch=True,
+    ),
     Closed("POST", "/v1/batches/{id}/cancel", cancel_batch, "Cancel a batch", _ONE, batch=True),
+    Closed(
+        "POST",
+        "/v1/batches/{id}/retry",
+        retry_batch,
+        "Create a batch of an ended batch's failed, expired and cancelled requests",
+        Described(answer=BatchObject, parameters=(IDEMPOTENCY_KEY,), errors=(400, 403, 404, 409, 410, 413, 429)),
+        batch=True,
+    ),
     Closed(
         "DELETE",
         "/v1/batches/{id}",

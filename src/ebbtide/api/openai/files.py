@@ -19,7 +19,7 @@ from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unc
 from ebbtide.api.routing import Closed, Described, Endpoint, Timeout
 from ebbtide.dialects.openai.batch import FileDeleted, FileObject, ListPage
 from ebbtide.errors import InvalidRequest
-from ebbtide.files.download import read_content
+from ebbtide.files.download import download_file
 from ebbtide.files.library import delete_file as remove_file
 from ebbtide.files.library import get_file as find_file
 from ebbtide.files.library import list_files as find_files
@@ -94,7 +94,8 @@ def _content(gateway: Gateway, file: StoredFile, part: Slice | None, headers: di
     headers = {**headers, "content-type": JSONL, "content-length": str(sent.stop - sent.start)}
     if part is not None:
         headers["content-range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
-    chunks = read_content(gateway.database, file, sent.start, sent.stop)
+    longest = gateway.settings.current.stream_request_timeout_seconds
+    chunks = download_file(gateway.database, file, (sent.start, sent.stop), longest)
     return Streamed(chunks, 200 if part is None else 206, headers)
 
 

@@ -10,13 +10,18 @@ import msgspec
 
 from ebbtide.batches.model import Job, timestamps
 from ebbtide.batches.results import Result
+from ebbtide.batches.watch import Progress
 from ebbtide.catalog.model import Model
+from ebbtide.delivery.store import Event, Webhook
 from ebbtide.dialects.openai.batch import (
+    BatchDone,
     BatchErrorItem,
     BatchErrors,
     BatchFailure,
     BatchObject,
+    BatchProgress,
     BatchStatus,
+    BlockedReason,
     FileObject,
     ItemStatus,
     ListPage,
@@ -27,13 +32,15 @@ from ebbtide.dialects.openai.batch import (
     ResultItem,
     ResultResponse,
     batch_usage,
+    encode,
 )
+from ebbtide.dialects.openai.webhook import WebhookEvent, WebhookObject
 from ebbtide.dialects.values import Usage
 from ebbtide.files.model import Page, StoredFile
 from ebbtide.ids import result_id
 
 Source = TypeVar("Source")
-Wire = TypeVar("Wire", BatchObject, FileObject, ResultItem)
+Wire = TypeVar("Wire", BatchObject, FileObject, ResultItem, WebhookEvent)
 
 _decode_metadata = msgspec.json.Decoder(dict[str, str]).decode
 _decode_errors = msgspec.json.Decoder(list[BatchErrorItem]).decode
@@ -45,6 +52,7 @@ def batch_object(job: Job) -> BatchObject:
     return BatchObject(
         id=job.id,
         endpoint=job.endpoint,
+        model=job.model,
         errors=None if job.errors is None else BatchErrors(data=_decode_errors(job.errors)),
         input_file_id=job.input_file_id,
         completion_window=job.completion_window,
@@ -57,6 +65,9 @@ def batch_object(job: Job) -> BatchObject:
         cost_usd=float(job.cost_usd),
         cost_unknown_attempts=job.cost_unknown_attempts,
         error=_failure(job),
+        estimated_completion_at=_seconds_or_none(job.estimated_completion_at),
+        finishes_in_time=job.finishes_in_time,
+        blocked_reason=cast("BlockedReason | None", job.blocked_reason),
         created_at=_seconds(job.created_at),
         in_progress_at=times["in_progress_at"],
         expires_at=times["expires_at"],
@@ -68,6 +79,31 @@ def batch_object(job: Job) -> BatchObject:
         cancelled_at=times["cancelled_at"],
         results_expires_at=times["results_expires_at"],
     )
+
+
+def progress_events(batch_id: str, progress: Progress) -> bytes:
+    """A batch's state as server-sent events; the last state is followed by `done`. An event's id is the version."""
+    job = progress.job
+    if job is None:
+        return _event("done", BatchDone(id=batch_id, status="deleted"))
+    status = cast(BatchStatus, job.status)
+    told = BatchProgress(
+        id=job.id,
+        status=status,
+        request_counts=_counts(job),
+        rate=progress.rate,
+        expires_at=_seconds_or_none(job.expires_at),
+        estimated_completion_at=_seconds_or_none(job.estimated_completion_at),
+        finishes_in_time=job.finishes_in_time,
+        blocked_reason=cast("BlockedReason | None", job.blocked_reason),
+    )
+    events = _event("batch", told, job.version)
+    return events + _event("done", BatchDone(id=job.id, status=status)) if progress.is_last else events
+
+
+def _event(name: str, data: BatchProgress | BatchDone, number: int | None = None) -> bytes:
+    numbered = b"" if number is None else b"id: %d\n" % number
+    return b"event: %b\n%bdata: %b\n\n" % (name.encode(), numbered, encode(data))
 
 
 def file_object(file: StoredFile) -> FileObject:
@@ -102,6 +138,37 @@ def result_item(result: Result) -> ResultItem:
         response=response,
         error=_result_error(result),
     )
+
+
+def webhook_object(webhook: Webhook, secret: str | None = None) -> WebhookObject:
+    """The webhook as its owner sees it; `secret` is given when it is new."""
+    return WebhookObject(
+        url=webhook.url,
+        enabled=webhook.enabled,
+        created_at=_seconds(webhook.created_at),
+        updated_at=_seconds(webhook.updated_at),
+        paused_until=_seconds_or_none(webhook.rest_until),
+        secret=msgspec.UNSET if secret is None else secret,
+    )
+
+
+def webhook_event(event: Event) -> WebhookEvent:
+    return WebhookEvent(
+        id=event.id,
+        type=event.type,
+        created_at=_seconds(event.created_at),
+        batch_id=event.batch_id,
+        state=event.state,
+        attempts=event.attempts,
+        next_attempt_at=_seconds_or_none(event.next_at),
+        delivered_at=_seconds_or_none(event.delivered_at),
+        last_status=event.last_status,
+        last_error=event.last_error,
+    )
+
+
+def webhook_event_list(page: Page[Event]) -> ListPage[WebhookEvent]:
+    return _list_page(page, webhook_event)
 
 
 def batch_list(page: Page[Job]) -> ListPage[BatchObject]:
@@ -153,3 +220,7 @@ def _result_error(result: Result) -> ResultError | None:
 
 def _seconds(time: datetime) -> int:
     return int(time.timestamp())
+
+
+def _seconds_or_none(time: datetime | None) -> int | None:
+    return None if time is None else _seconds(time)

@@ -20,6 +20,19 @@ BatchStatus = Literal[
     "validating", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled"
 ]
 ItemStatus = Literal["queued", "running", "completed", "failed", "cancelled", "expired"]
+BlockedReason = Literal[
+    "model_queued",
+    "model_paused",
+    "yielding",
+    "daily_quota",
+    "monthly_quota",
+    "key_budget",
+    "role",
+    "no_route_up",
+    "model_cap",
+    "account_cap",
+    "load_unknown",
+]
 NeverRun = Literal["batch_cancelled", "batch_expired", "batch_failed"]
 
 encode = msgspec.json.Encoder().encode
@@ -75,7 +88,11 @@ class BatchFailure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BatchObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A batch. Times are Unix seconds, null until reached; `model` is set when all its requests name one."""
+    """A batch. Times are Unix seconds, null until reached; `model` is set when all its requests name one.
+
+    `blocked_reason` tells why nothing of it runs although requests wait; `estimated_completion_at` when it ends at its
+    pace so far, and `finishes_in_time` whether its window is still open then. All three are null once it is ending.
+    """
 
     id: str
     object: Literal["batch"] = "batch"
@@ -104,6 +121,31 @@ class BatchObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cost_unknown_attempts: int
     results_expires_at: int | None = None
     error: BatchFailure | None = None
+    estimated_completion_at: int | None = None
+    finishes_in_time: bool | None = None
+    blocked_reason: BlockedReason | None = None
+
+
+class BatchProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The data of an event `batch`. `rate` is requests that ended in a second, over the last minute as far as seen."""
+
+    id: str
+    object: Literal["batch.progress"] = "batch.progress"
+    status: BatchStatus
+    request_counts: RequestCounts
+    rate: float | None
+    expires_at: int | None
+    estimated_completion_at: int | None
+    finishes_in_time: bool | None
+    blocked_reason: BlockedReason | None
+
+
+class BatchDone(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The data of the event `done`, which ends a stream of progress."""
+
+    id: str
+    object: Literal["batch.done"] = "batch.done"
+    status: BatchStatus | Literal["deleted"]
 
 
 class BatchDeleted(msgspec.Struct, frozen=True, kw_only=True, gc=False):

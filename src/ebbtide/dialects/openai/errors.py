@@ -97,7 +97,7 @@ def render_error(error: EbbtideError) -> tuple[int, dict[str, str], bytes]:
 
 def _headers(error: EbbtideError, status: int) -> dict[str, str]:
     headers = {"content-type": "application/json"}
-    wait = error.retry_after if isinstance(error, (LimitReached, Unavailable)) else None
+    wait = error.retry_after if isinstance(error, (LimitReached, Unavailable, UpstreamFailed)) else None
     if wait is not None:
         headers["retry-after"] = str(max(0, math.ceil(wait)))
     if status == 401:

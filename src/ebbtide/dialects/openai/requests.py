@@ -9,7 +9,17 @@ import msgspec
 
 from ebbtide.dialects.openai.bodies import CHECKS, DEFAULT_LIMITS, Embeddings, Limits
 from ebbtide.dialects.openai.fields import field_error, invalid
-from ebbtide.dialects.values import BOM, ENDPOINTS, MAX_DEPTH, Body, Target, check_json, members_replaced, too_deep
+from ebbtide.dialects.values import (
+    BOM,
+    ENDPOINTS,
+    MAX_DEPTH,
+    BatchBody,
+    Body,
+    Target,
+    check_json,
+    members_replaced,
+    too_deep,
+)
 from ebbtide.errors import InvalidRequest
 
 __all__ = [
@@ -102,8 +112,8 @@ def parse_body(target: Target, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> B
     )
 
 
-def check_batch_body(target: Target, body: dict[str, object], limits: Limits = DEFAULT_LIMITS) -> str:
-    """Check the decoded body of a batched request and return the model it names. Raises InvalidRequest.
+def check_batch_body(target: Target, body: dict[str, object], limits: Limits = DEFAULT_LIMITS) -> BatchBody:
+    """Check the decoded body of a batched request; returns the model and output it names. Raises InvalidRequest.
 
     Holds it to what the endpoint asks, and refuses streams and the fields that only tell a queue what to do.
     """
@@ -115,7 +125,9 @@ def check_batch_body(target: Target, body: dict[str, object], limits: Limits = D
             raise invalid(field, "not allowed in a batch")
     if body.get("service_tier") not in (None, "auto", "default"):
         raise invalid("service_tier", "must be auto or default in a batch")
-    return checked.model
+    if isinstance(checked, Embeddings):
+        return BatchBody(checked.model)
+    return BatchBody(checked.model, checked.max_completion_tokens or checked.max_tokens)
 
 
 def with_model(raw: bytes, model: str, **extra: object) -> bytes:

@@ -1,0 +1,161 @@
+"""How much an account and a key may spend, and whether that is used up. Days and months are UTC.
+
+What has been charged decides whether work pauses; requests still running count at what they may cost, and when they
+alone stand in the way the work only waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Final, Literal
+
+from ebbtide.errors import InvalidRequest, LimitReached, NotFound
+from ebbtide.records.audit import Deed, add_audit
+from ebbtide.storage.pool import Connection, Database
+from ebbtide.storage.queries import load_queries
+
+_Q = load_queries("ebbtide.accounts", "quotas.sql")
+
+PauseReason = Literal["daily_quota", "monthly_quota", "key_budget"]
+
+RECHECK: Final = timedelta(minutes=1)
+WAIT_FOR_RUNNING: Final = timedelta(seconds=30)
+_WORDS: Final[dict[PauseReason, str]] = {
+    "daily_quota": "Your daily quota is used up; it renews at midnight UTC",
+    "monthly_quota": "Your monthly quota is used up; it renews on the 1st (UTC)",
+    "key_budget": "The API key has spent its own budget",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A key's limits and its account's, in USD, and what was charged against each. None: no limit."""
+
+    key_id: str
+    account_id: str
+    daily_quota_usd: Decimal | None
+    monthly_quota_usd: Decimal | None
+    daily_budget_usd: Decimal | None
+    monthly_budget_usd: Decimal | None
+    account_day: Decimal
+    account_month: Decimal
+    key_day: Decimal
+    key_month: Decimal
+
+    def used_up(self) -> PauseReason | None:
+        """The first limit that charges alone have reached."""
+        if _reached(self.daily_quota_usd, self.account_day):
+            return "daily_quota"
+        if _reached(self.monthly_quota_usd, self.account_month):
+            return "monthly_quota"
+        if _reached(self.daily_budget_usd, self.key_day) or _reached(self.monthly_budget_usd, self.key_month):
+            return "key_budget"
+        return None
+
+    def account_left(self) -> Decimal | None:
+        """What the account's quotas leave; None without one."""
+        return _least(_left(self.daily_quota_usd, self.account_day), _left(self.monthly_quota_usd, self.account_month))
+
+    def key_left(self) -> Decimal | None:
+        """What the key's budgets leave; None without one."""
+        return _least(_left(self.daily_budget_usd, self.key_day), _left(self.monthly_budget_usd, self.key_month))
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """USD a day and a month (UTC); None is no limit."""
+
+    daily: Decimal | None
+    monthly: Decimal | None
+
+    @property
+    def told(self) -> dict[str, str | None]:
+        """As the audit log keeps it."""
+        return {"daily": usd_text(self.daily), "monthly": usd_text(self.monthly)}
+
+
+async def read_limits(conn: Connection, key_ids: Sequence[str], today: date) -> dict[str, Limits]:
+    """The limits of those keys that have any of their own or through their account."""
+    return {row["key_id"]: Limits(**row) for row in await conn.fetch(_Q["read_limits"], key_ids, today)}
+
+
+async def check_money_left(conn: Connection, key_id: str, now: datetime) -> None:
+    """Raise LimitReached when the account's quota or the key's budget is used up."""
+    limits = (await read_limits(conn, [key_id], now.date())).get(key_id)
+    reason = limits.used_up() if limits is not None else None
+    if reason is not None:
+        raise LimitReached(_WORDS[reason], code=reason, retry_after=_seconds_to_midnight(now))
+
+
+def paused_until(now: datetime) -> datetime:
+    """When paused work is looked at again: soon, so that a raised limit is noticed, and at midnight at the latest."""
+    return min(now + RECHECK, _next_midnight(now))
+
+
+async def set_quotas(database: Database, account_id: str, amounts: Amounts, actor: str, now: datetime) -> None:
+    """Set an account's quotas, with a row in the audit log. Raises NotFound, InvalidRequest."""
+    missing = f"There is no account {account_id!r}."
+    await _set(database, _Kind("quotas", account_id, missing), amounts, actor, now)
+
+
+async def set_budgets(database: Database, key_id: str, amounts: Amounts, actor: str, now: datetime) -> None:
+    """Set a key's budgets, with a row in the audit log. Raises NotFound, InvalidRequest."""
+    await _set(database, _Kind("budgets", key_id, f"There is no key {key_id!r}."), amounts, actor, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Which amounts, of what; and the words for its not being there."""
+
+    noun: Literal["quotas", "budgets"]
+    id: str
+    missing: str
+
+
+async def _set(database: Database, kind: _Kind, amounts: Amounts, actor: str, now: datetime) -> None:
+    _check_amounts(amounts)
+    async with database.transaction() as conn:
+        row = await conn.fetchrow(_Q[f"lock_{kind.noun}"], kind.id)
+        if row is None:
+            raise NotFound(kind.missing)
+        before = Amounts(row["daily"], row["monthly"])
+        if before == amounts:
+            return
+        await conn.execute(_Q[f"set_{kind.noun}"], kind.id, amounts.daily, amounts.monthly)
+        action = "account.quotas" if kind.noun == "quotas" else "key.budgets"
+        detail = {"old": before.told, "new": amounts.told}
+        await add_audit(conn, Deed(actor, action, kind.id, account_id=row["account_id"], detail=detail), now)
+
+
+def usd_text(amount: Decimal | None) -> str | None:
+    """An amount of USD as plain digits, without zeros that say nothing."""
+    return None if amount is None else f"{amount.normalize():f}"
+
+
+def _check_amounts(amounts: Amounts) -> None:
+    for name, amount in (("daily", amounts.daily), ("monthly", amounts.monthly)):
+        if amount is not None and not (amount.is_finite() and 0 <= amount < 10**9):
+            raise InvalidRequest(f"{name} must be an amount of USD, 0 or more and below a billion.", param=name)
+
+
+def _reached(limit: Decimal | None, charged: Decimal) -> bool:
+    return limit is not None and charged >= limit
+
+
+def _left(limit: Decimal | None, charged: Decimal) -> Decimal | None:
+    return None if limit is None else limit - charged
+
+
+def _least(*amounts: Decimal | None) -> Decimal | None:
+    return min((amount for amount in amounts if amount is not None), default=None)
+
+
+def _next_midnight(now: datetime) -> datetime:
+    return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), datetime.min.time(), UTC)
+
+
+def _seconds_to_midnight(now: datetime) -> float:
+    return (_next_midnight(now) - now).total_seconds()

@@ -1,0 +1,123 @@
+"""/admin/routing: the routes of every model, and which of them batch work may use; in force here at once."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ebbtide.accounts.store import Principal
+from ebbtide.api.answers import answer_json
+from ebbtide.api.bodies import MIB, read_body
+from ebbtide.api.gateway import Gateway
+from ebbtide.api.routing import Admin, Described, Endpoint
+from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.model import DeploymentType, Kind, Model, ModelType, Route
+from ebbtide.catalog.policies import RouteChoice
+from ebbtide.catalog.policies import choose_route as store_choice
+from ebbtide.dialects.values import check_json
+from ebbtide.errors import InvalidRequest, NotFound
+
+
+class ProviderRoute(msgspec.Struct, frozen=True):
+    """A model at an upstream. `host` is the server's, null for the built-in stand-in.
+
+    `batch_allowed` is whether batch work may use it now: `batch_allowed_choice` where an administrator chose (true or
+    false), else `batch_allowed_default`, which follows the locality. A route of weight 0 is configured and not in use.
+    """
+
+    model_id: str
+    model_type: ModelType
+    route_id: str
+    kind: Kind
+    host: str | None
+    weight: float
+    deployment_type: DeploymentType
+    batch_allowed: bool
+    batch_allowed_default: bool
+    batch_allowed_choice: bool | None
+    object: Literal["provider_route"] = "provider_route"
+
+
+class ProviderRouteList(msgspec.Struct, frozen=True):
+    """Every route of every model, in configured order."""
+
+    data: list[ProviderRoute]
+    object: Literal["list"] = "list"
+
+
+class BatchChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """True allows batch work on the route, false forbids it, null lets it follow the locality again."""
+
+    batch_allowed: bool | None
+
+
+async def list_provider_routes(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    catalog = gateway.catalog.current
+    return answer_json(ProviderRouteList([_object(model, route) for model in catalog.models for route in model.routes]))
+
+
+async def choose_route(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    allowed = parse_choice(await read_body(request, MIB))
+    model, route = find_route(gateway.catalog.current, request.path_params["model_and_route"])
+    choice = RouteChoice(model, route, allowed)
+    await store_choice(gateway.database, choice, principal.actor, gateway.clock.now())
+    await gateway.catalog.refresh(gateway.database)
+    return answer_json(_object(*find_route(gateway.catalog.current, f"{model.id}/{route.id}")))
+
+
+def parse_choice(raw: bytes) -> bool | None:
+    """The choice of a PATCH. Raises InvalidRequest."""
+    try:
+        return msgspec.convert(check_json(raw), BatchChoice).batch_allowed
+    except msgspec.ValidationError:
+        raise InvalidRequest('The body must be {"batch_allowed": true}, false or null', param="batch_allowed") from None
+
+
+def find_route(catalog: Catalog, path: str) -> tuple[Model, Route]:
+    """The route that `<model>/<route>` names; both ids may hold slashes, and the longest model counts.
+
+    Raises NotFound.
+    """
+    parts = path.split("/")
+    for end in range(len(parts) - 1, 0, -1):
+        model = catalog.resolve("/".join(parts[:end]))
+        for route in model.routes if model is not None else ():
+            if model is not None and route.id == "/".join(parts[end:]):
+                return model, route
+    raise NotFound(f"No model of this gateway has such a route: {path[:400]}")
+
+
+def _object(model: Model, route: Route) -> ProviderRoute:
+    return ProviderRoute(
+        model_id=model.id,
+        model_type=model.type,
+        route_id=route.id,
+        kind=route.kind,
+        host=route.host,
+        weight=route.weight,
+        deployment_type=route.deployment_type,
+        batch_allowed=route.batch_allowed,
+        batch_allowed_default=route.is_local,
+        batch_allowed_choice=route.batch_choice,
+    )
+
+
+ROUTES: tuple[Endpoint, ...] = (
+    Admin(
+        "GET",
+        "/admin/routing/provider-routes",
+        list_provider_routes,
+        "List the routes of every model",
+        Described(answer=ProviderRouteList),
+    ),
+    Admin(
+        "PATCH",
+        "/admin/routing/provider-route-batch/{model_and_route:path}",
+        choose_route,
+        "Allow or forbid batch work on a route, named `{model_id}/{route_id}`",
+        Described(request=BatchChoice, answer=ProviderRoute, errors=(400, 404, 413)),
+    ),
+)

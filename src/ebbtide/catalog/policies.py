@@ -1,0 +1,154 @@
+"""Which routes batch work may use, as administrators choose it, laid over the catalog of the moment.
+
+A choice belongs to a model's canonical id and a route id, and is kept while neither is configured. Routes of embedding
+models follow their locality and have none. Each change makes a whole new catalog in which whatever did not change is
+the same object as before, for routes are told apart by identity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+import asyncpg
+import structlog
+
+from ebbtide.catalog.catalog import EMPTY, Catalog
+from ebbtide.catalog.model import Model, Route
+from ebbtide.catalog.source import CatalogSource
+from ebbtide.errors import EbbtideError, InvalidRequest
+from ebbtide.records.audit import Deed, add_audit
+from ebbtide.storage.notify import Listener, notify
+from ebbtide.storage.pool import Connection, Database
+from ebbtide.storage.queries import load_queries
+
+log = structlog.get_logger(__name__)
+
+_Q = load_queries("ebbtide.catalog", "policies.sql")
+POLICIES_CHANNEL: Final = "ebbtide_route_policies"
+POLL_SECONDS: Final = 5.0
+_READ_SECONDS: Final = 4.0
+
+Choices = Mapping[tuple[str, str], bool]
+"""Whether batch work may use a route, by model id and route id."""
+
+
+class PolicySource:
+    """Another source's models with the stored choices on their routes; `current` is what all rooms should see."""
+
+    def __init__(self, source: CatalogSource) -> None:
+        self._source = source
+        self._choices: Choices = {}
+        self._plain = EMPTY
+        self._chosen = EMPTY
+        self._made: dict[Route, Route] = {}
+        self._refreshing = asyncio.Lock()
+        self._away_since: float | None = None
+
+    @property
+    def current(self) -> Catalog:
+        if self._source.current is not self._plain:
+            self._lay(self._source.current, self._choices)
+        return self._chosen
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return self._source.notices
+
+    async def start(self) -> None:
+        await self._source.start()
+
+    async def watch(self) -> None:
+        await self._source.watch()
+
+    async def refresh(self, database: Database) -> None:
+        """Put in force what is stored now. Raises Unavailable, and the choices stay."""
+        async with self._refreshing:  # so that an older answer never replaces a newer one
+            async with database.connection() as conn:
+                rows = await conn.fetch(_Q["list_policies"])
+            choices = {(row["model_id"], row["route_id"]): row["batch_allowed"] for row in rows}
+            if choices != self._choices:
+                self._lay(self._source.current, choices)
+
+    async def follow(self, database: Database, listener: Listener) -> None:
+        """Refresh whenever a change is told, and every few seconds in case it is not. Runs until cancelled."""
+        bell = listener.subscribe(POLICIES_CHANNEL)
+        while True:
+            await bell.wait(POLL_SECONDS)
+            try:
+                async with asyncio.timeout(_READ_SECONDS):
+                    await self.refresh(database)
+            except (EbbtideError, asyncpg.PostgresError, TimeoutError) as error:
+                self._tell_away(str(error) or "no answer from the database")
+            else:
+                self._away_since = None
+
+    async def check(self) -> str | None:
+        """What is wrong with following, or None: for readiness."""
+        if self._away_since is None:
+            return None
+        seconds = asyncio.get_running_loop().time() - self._away_since
+        return f"the choices for routes could not be read for {seconds:.0f} seconds"
+
+    def _tell_away(self, reason: str) -> None:
+        if self._away_since is None:
+            self._away_since = asyncio.get_running_loop().time()
+            log.warning("route_policies_not_read", reason=reason)
+
+    def _lay(self, plain: Catalog, choices: Choices) -> None:
+        """Make the catalog of `plain` and `choices`; a route that is as it was stays the same object."""
+        made: dict[Route, Route] = {}
+
+        def chosen(model: Model, route: Route) -> Route:
+            choice = None if model.type == "embedding" else choices.get((model.id, route.id))
+            if choice is None:
+                return route
+            before = self._made.get(route)
+            same = before is not None and before.batch_choice == choice
+            made[route] = before if before is not None and same else replace(route, batch_choice=choice)
+            return made[route]
+
+        models = []
+        for model in plain.models:
+            routes = tuple(chosen(model, route) for route in model.routes)
+            models.append(model if routes == model.routes else replace(model, routes=routes))
+        self._plain, self._choices, self._made, self._chosen = plain, choices, made, Catalog.of(models)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteChoice:
+    """A choice for one route: True allows batch work on it, False forbids it, None follows its locality."""
+
+    model: Model
+    route: Route
+    batch_allowed: bool | None
+
+
+async def choose_route(database: Database, choice: RouteChoice, actor: str, now: datetime) -> None:
+    """Store a choice, with its row in the audit log. Raises InvalidRequest for a route of an embedding model."""
+    model_id, route_id, allowed = choice.model.id, choice.route.id, choice.batch_allowed
+    if choice.model.type == "embedding":
+        raise InvalidRequest(
+            f"Routes of an embedding model follow their locality; '{model_id}' has no choice for each route",
+            param="model_id",
+        )
+    async with database.transaction() as conn:
+        await conn.execute(_Q["lock_policies"])
+        before: bool | None = await conn.fetchval(_Q["find_policy"], model_id, route_id)
+        if before == allowed:
+            return
+        await _store(conn, choice, actor, now)
+        detail = {"old": before, "new": allowed}
+        await add_audit(conn, Deed(actor, "route.batch_choice", f"{model_id}/{route_id}", detail=detail), now)
+        await notify(conn, POLICIES_CHANNEL)
+
+
+async def _store(conn: Connection, choice: RouteChoice, actor: str, now: datetime) -> None:
+    names = (choice.model.id, choice.route.id)
+    if choice.batch_allowed is None:
+        await conn.execute(_Q["remove_policy"], *names)
+    else:
+        await conn.execute(_Q["put_policy"], *names, choice.batch_allowed, now, actor)
