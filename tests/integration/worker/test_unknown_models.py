@@ -10,9 +10,9 @@ from ebbtide.catalog.upstreams import Upstream, UpstreamSource
 from ebbtide.errors import UpstreamFailed
 
 
-async def until_said(world: World, reason: str | None) -> None:
+async def until_said(world: World, reason: str) -> None:
     async def said() -> bool:
-        return await world.value("select room_reason from batch_model_state where model = 'chat-1'") == reason
+        return bool(await world.value("select room_reason from batch_model_state where model = 'chat-1'") == reason)
 
     await world.until(said)
 
