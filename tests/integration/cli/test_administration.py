@@ -249,8 +249,14 @@ async def test_doctor_and_commands_on_the_embedded_server(
     monkeypatch.setenv("EBBTIDE_DATA_DIR", str(data_dir))
     assert await ebbtide("doctor", "--port", port) == exits.OK
     assert "ok   database: none yet; the first start makes it" in capsys.readouterr().out
+    assert await ebbtide("accounts", "create", "ada") == exits.USAGE
+    said = capsys.readouterr().err
+    assert f"There is no database in {data_dir} yet" in said
+    assert all(name in said for name in ("--data-dir", "EBBTIDE_DATA_DIR", "EBBTIDE_DATABASE_URL", "ebbtide migrate"))
     assert not is_there(data_dir)
     async with EmbeddedServer(data_dir, fsync=False):
+        assert await ebbtide("migrate") == exits.OK
+        assert f"{data_dir} (embedded PostgreSQL)" in capsys.readouterr().err
         assert await ebbtide("accounts", "create", "ada") == exits.OK
         assert await ebbtide("doctor", "--port", port) == exits.OK
     assert "ok   database: PostgreSQL 18" in capsys.readouterr().out
