@@ -12,7 +12,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from aiohttp import web
+from tests.gateway import chat_model, models_file, start_gateway
 
+from ebbtide import __version__
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import end_store
@@ -197,6 +199,13 @@ async def test_doctor_says_what_is_wrong(
     assert "ok   schema: empty" in said
     assert "bad  models file:" in said
     assert f"bad  http: Cannot listen on 127.0.0.1 port {port}" in said
+
+
+async def test_doctor_beside_a_running_gateway_is_content(database: Database, tmp_path: Path, capsys: Capture) -> None:
+    async with start_gateway(os.environ["EBBTIDE_DATABASE_URL"], models_file(tmp_path, chat_model())) as gateway:
+        port = gateway.url.rpartition(":")[2]
+        assert await ebbtide("doctor", "--port", port) == exits.OK
+    assert f"ok   http: a gateway of version {__version__} runs on 127.0.0.1 port {port}" in capsys.readouterr().out
 
 
 async def test_doctor_knows_a_newer_schema(database: Database, port: str, capsys: Capture) -> None:

@@ -347,7 +347,12 @@ async def test_a_failure_is_told_to_the_log_without_any_words(upstream: FakeUpst
     with capture_logs() as told:
         await dispatcher.call(call(route(upstream.url, "gpu-a")))
     [line] = told
+    where = {"route": "gpu-a", "model": "canonical"}
     assert line == {
-        **{"event": "upstream_failed", "log_level": "warning", "count": 1},
-        **{"route": "gpu-a", "model": "canonical", "kind": "status", "status": 503},
+        **where,
+        "event": "upstream_failed",
+        "log_level": "warning",
+        "kind": "status",
+        "status": 503,
+        "count": 1,
     }
