@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,13 +18,11 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-import structlog
 import uvloop
 
 from ebbtide import __version__
 from ebbtide.accounts.accounts import ensure_admin
 from ebbtide.accounts.authenticator import Authenticator
-from ebbtide.accounts.key_use import KeyUse
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
 from ebbtide.api.server import ENDPOINTS, HttpServer, build_api, open_listener
@@ -40,7 +39,7 @@ from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
-from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.errors import SetupError
 from ebbtide.logs import set_up_logging
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.embedded import EmbeddedServer
@@ -51,10 +50,7 @@ from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.loop import Worker
 
-log = structlog.get_logger(__name__)
-
 GRACE_SECONDS: Final = 30
-_KEY_USE_SECONDS: Final = 20
 _GC_THRESHOLD: Final = 100_000
 
 
@@ -86,8 +82,8 @@ class Stop:
 class Running:
     """A process that is up: where it answers (None for a worker), and what to tell the operator.
 
-    `admin_key` is the first administrator's API key, to the one process that made it. `ended` is set when its purpose
-    has ended by itself: the HTTP server, or the worker of a process that only works on batches.
+    `admin_key` is the first administrator's API key, to the one process that made it. `ended` is set when
+    anything that should go on has ended by itself: the HTTP server, the worker, a duty.
     """
 
     url: str | None
@@ -124,11 +120,10 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         catalog = PolicySource(_catalog_source(config, environ, sender))
         await catalog.start()
         await catalog.refresh(database)
-        duties = Duties()
+        duties = Duties(clock, random.Random())
         stack.push_async_callback(duties.stop)
-        duties.start("catalog", catalog.watch())
-        duties.start("route policies", catalog.follow(database, listener), catalog.check)
-        duties.start("settings", settings.watch(database, listener), settings.check)
+        for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
+            duties.repeat(duty)
         parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name())
         yield await _open_doors(parts, duties, stop, stack)
 
@@ -171,7 +166,6 @@ def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) 
 
 async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExitStack) -> Running:
     """Start the worker and the HTTP server, as the role wants; on the way out they stop first."""
-    ended = asyncio.Event()
     config, url, admin_key = parts.config, None, None
     served: list[asyncio.Task[None]] = []
     server: HttpServer | None = None
@@ -182,10 +176,9 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
         server = HttpServer(build_api(_gateway(parts, duties, stop)), listener)
-        served.append(await server.start())
-    served[-1].add_done_callback(lambda _: ended.set())
+        served.append(duties.watch(await server.start()))
     stack.push_async_callback(_close_doors, server, served, stop)
-    return Running(url, _place(config), parts.catalog, admin_key, ended)
+    return Running(url, _place(config), parts.catalog, admin_key, duties.ended)
 
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
@@ -207,8 +200,8 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     authenticator = Authenticator(parts.database, parts.clock)
-    duties.start("interactive load", LoadReporter(parts.database, parts.dispatcher, parts.process).run())
-    duties.start("key use", _record_key_use(authenticator.uses, parts.clock))
+    duties.repeat(LoadReporter(parts.database, parts.dispatcher, parts.process).duty())
+    duties.repeat(authenticator.uses.duty())
 
     def moment() -> Moment:
         return Moment(parts.clock.now(), parts.settings.current.batch_min_role)
@@ -256,23 +249,6 @@ async def _close_doors(server: HttpServer | None, served: list[asyncio.Task[None
 async def _all_ended(tasks: Sequence[asyncio.Task[None]]) -> bool:
     await asyncio.gather(*tasks, return_exceptions=True)
     return True
-
-
-async def _record_key_use(uses: KeyUse, clock: Clock) -> None:
-    """Write when keys were last used, now and then and at the end. A database that is away is waited for."""
-    try:
-        while True:
-            await asyncio.sleep(_KEY_USE_SECONDS)
-            await _write_uses(uses, clock)
-    finally:
-        await _write_uses(uses, clock)
-
-
-async def _write_uses(uses: KeyUse, clock: Clock) -> None:
-    try:
-        await uses.run_once(clock.now())
-    except EbbtideError as error:
-        log.warning("key_use_not_written", reason=error.message)
 
 
 async def _first(*events: asyncio.Event) -> None:

@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-import asyncpg
 import structlog
 
-from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.duties import Duty
+from ebbtide.errors import SetupError
 from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting
 from ebbtide.settings.store import SETTINGS_CHANNEL, list_stored
 from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database
 
-POLL_SECONDS: Final = 5.0
-_READ_SECONDS: Final = 4.0  # with the poll, a change is seen within ten seconds even after an answer that got lost
+POLL_SECONDS: Final = 4.0
+_READ_SECONDS: Final = 4.0  # with the jittered poll, a change is seen within ten seconds even after a lost answer
 
 log = structlog.get_logger(__name__)
 
@@ -91,7 +92,6 @@ class SettingsSource:
         self._current = base
         self._refreshing = asyncio.Lock()
         self._warned: set[tuple[str, str]] = set()
-        self._away_since: float | None = None
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> SettingsSource:
@@ -116,30 +116,14 @@ class SettingsSource:
             self._warn({name: stored[name] for name in ignored}, ignored)
             self.swap(settings)
 
-    async def watch(self, database: Database, listener: Listener) -> None:
-        """Refresh whenever a change is told, and every few seconds in case it is not. Runs until cancelled."""
-        bell = listener.subscribe(SETTINGS_CHANNEL)
-        while True:
-            await bell.wait(POLL_SECONDS)
-            try:
-                async with asyncio.timeout(_READ_SECONDS):
-                    await self.refresh(database)
-            except (EbbtideError, asyncpg.PostgresError, TimeoutError) as error:
-                self._tell_away(str(error) or "no answer from the database")
-            else:
-                self._away_since = None
+    def following(self, database: Database, listener: Listener) -> Duty:
+        """Refreshing whenever a change is told, and every few seconds in case it is not."""
 
-    async def check(self) -> str | None:
-        """What is wrong with the watch, or None: for readiness."""
-        if self._away_since is None:
-            return None
-        seconds = asyncio.get_running_loop().time() - self._away_since
-        return f"what is stored could not be read for {seconds:.0f} seconds"
+        async def refresh(now: datetime) -> int:
+            await self.refresh(database)
+            return 0
 
-    def _tell_away(self, reason: str) -> None:
-        if self._away_since is None:
-            self._away_since = asyncio.get_running_loop().time()
-            log.warning("settings_not_read", reason=reason)
+        return Duty("settings", refresh, POLL_SECONDS, listener.subscribe(SETTINGS_CHANNEL), limit=_READ_SECONDS)
 
     def _warn(self, stored: Mapping[str, str], ignored: Mapping[str, str]) -> None:
         """Tell of each stored value that is ignored, once."""

@@ -24,12 +24,12 @@ from ebbtide.delivery.alerts import Alerts
 from ebbtide.delivery.deliver import Deliverer, Delivery
 from ebbtide.delivery.seal import seal_next
 from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL, prune_webhooks
+from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
 from ebbtide.files import retention
 from ebbtide.storage.notify import Listener
 from ebbtide.worker.claim import Claimer, LeaseLost, Round
 from ebbtide.worker.context import WorkerContext
-from ebbtide.worker.duties import Duty, repeat
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.lines import Lines

@@ -18,8 +18,8 @@ from ebbtide.batches.model import Job
 from ebbtide.clock import SystemClock
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import Answered, Outcome
+from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
-from ebbtide.worker.duties import Duty, repeat
 from ebbtide.worker.loop import Worker
 
 
