@@ -296,7 +296,7 @@ class Hands:
 
 
 def answered(text: str = "Fine", usage: Usage | None = Usage(10, 4, 5, 1)) -> Answered:  # noqa: B008  frozen
-    return Answered(msgspec.json.encode({"text": text}), usage, "a-route", 0.0, 1.0)
+    return Answered(msgspec.json.encode({"text": text}), usage, "a-route")
 
 
 def failed(status: int = 400, kind: FailureKind = "status", **more: Any) -> Failed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,12 +68,10 @@ class Runner:
 
 def broken(message: str, *, sent: bool) -> Failed:
     """The outcome of a run that this process could not bring to an end."""
-    now = time.monotonic()
-    return Failed("internal", 500, "upstream_error", message, sent=sent, started_at=now, finished_at=now)
+    return Failed("internal", 500, "upstream_error", message, sent=sent)
 
 
 def interrupted() -> Failed:
     """The outcome of a run that was cut off because its worker stops; it may pass."""
-    now = time.monotonic()
     message = "The worker stopped before the answer came"
-    return Failed("reset", 502, "upstream_error", message, sent=True, started_at=now, finished_at=now)
+    return Failed("reset", 502, "upstream_error", message, sent=True)

@@ -68,7 +68,7 @@ async def test_watching_sees_a_replaced_file(tmp_path: Path) -> None:
     path.write_text(FILE.format(name="one"))
     source = SignallingSource(path)
     await source.start()
-    watching = asyncio.create_task(repeat(*source.duties(), SystemClock(), random.Random()))
+    watching = asyncio.create_task(repeat(source.duties()[0], SystemClock(), random.Random()))
     new = tmp_path / "new"
     new.write_text(FILE.format(name="two"))
     new.rename(path)

@@ -17,7 +17,7 @@ from ebbtide.api.openai.files import JSONL
 from ebbtide.api.openai.render import batch_list, batch_object, progress_events, result_list
 from ebbtide.api.parameters import HeaderParameter, IntegerParameter, TextParameter
 from ebbtide.api.ranges import content_disposition
-from ebbtide.api.routing import Closed, Described, Endpoint, Timeout
+from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.batches.cancel import cancel_batch as stop_batch
 from ebbtide.batches.cancel import delete_batch as remove_batch
 from ebbtide.batches.idempotency import Once, find_replay, knows_key
@@ -190,7 +190,6 @@ ROUTES: tuple[Endpoint, ...] = (
         watch_batch,
         "Watch a batch's progress, as events until it has ended",
         Described(answer="text/event-stream", errors=(404,)),
-        Timeout.STREAM,
         batch=True,
     ),
     Closed("POST", "/v1/batches/{id}/cancel", cancel_batch, "Cancel a batch", _ONE, batch=True),
@@ -224,7 +223,6 @@ ROUTES: tuple[Endpoint, ...] = (
         export_batch,
         "Export a batch's results as JSONL, once it has ended",
         Described(answer=JSONL, errors=(404, 409)),
-        Timeout.STREAM,
         batch=True,
     ),
 )

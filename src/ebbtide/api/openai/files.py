@@ -16,7 +16,7 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import file_list, file_object
 from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParameter
 from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unchanged, read_range
-from ebbtide.api.routing import Closed, Described, Endpoint, Timeout
+from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.dialects.openai.batch import FileDeleted, FileObject, ListPage
 from ebbtide.errors import InvalidRequest
 from ebbtide.files.download import download_file
@@ -158,7 +158,6 @@ ROUTES: tuple[Endpoint, ...] = (
         get_file_content,
         "Download a file",
         Described(answer=JSONL, more=((206, JSONL), (304, None), (416, None)), errors=(404,)),
-        Timeout.STREAM,
         batch=True,
     ),
 )
