@@ -61,7 +61,7 @@ class Desk:
     settings: SettingsSource = field(default_factory=lambda: SettingsSource(PRIVATE))
 
     def deliverer(
-        self, worker_no: int = 1, *, poster: Poster | None = None, at_once: int = 64, timeout: float = 10
+        self, worker_no: int | None = 1, *, poster: Poster | None = None, at_once: int = 64, timeout: float = 10
     ) -> Deliverer:
         poster = poster or Poster(self.ca_file, resolve=here, timeout=timeout)
         delivery = Delivery(self.database, self.settings, self.clock, poster, random.Random(1))

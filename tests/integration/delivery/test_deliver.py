@@ -400,7 +400,7 @@ async def test_without_a_worker_number_nothing_is_taken(desk: Desk, receiver: Re
     account = await desk.account("a")
     await desk.webhook(account, receiver.url())
     await desk.event(account)
-    assert await desk.send(desk.deliverer(0)) == 0
+    assert await desk.send(desk.deliverer(None)) == 0
 
 
 async def test_no_secret_in_the_log(desk: Desk, receiver: Receiver, capsys: pytest.CaptureFixture[str]) -> None:
