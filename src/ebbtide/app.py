@@ -40,6 +40,7 @@ from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
 from ebbtide.errors import SetupError
+from ebbtide.files.upload import FailedUploads
 from ebbtide.logs import set_up_logging
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.embedded import EmbeddedServer
@@ -222,6 +223,7 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         dispatcher=parts.dispatcher,
         clock=parts.clock,
         watch=Watch(parts.database, moment, stop.asked),
+        failed_uploads=FailedUploads(),
         checks={"database": check_database, "models": check_models, **duties.checks},
         openapi=build_document(ENDPOINTS),
     )

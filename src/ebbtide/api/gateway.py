@@ -11,6 +11,7 @@ from ebbtide.catalog.policies import PolicySource
 from ebbtide.clock import Clock
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.duties import Check
+from ebbtide.files.upload import FailedUploads
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
@@ -30,6 +31,7 @@ class Gateway:
     dispatcher: Dispatcher
     clock: Clock
     watch: Watch
+    failed_uploads: FailedUploads
     checks: dict[str, Check]
     openapi: bytes
 

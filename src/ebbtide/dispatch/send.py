@@ -1,4 +1,4 @@
-"""The only file that speaks HTTP to upstreams: bytes out, bytes or the way it broke back. It judges no answer.
+"""Sends requests to upstreams and returns the raw answer, or how the connection failed; judges nothing.
 
 One session for the process; URL and headers of a route are prepared once. Redirects are not followed, cookies not
 kept, proxies of the environment not used. What is told apart here is what the rules of retrying rest on.
@@ -21,12 +21,10 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ebbtide.catalog.model import Route
-from ebbtide.dialects.values import Target
+from ebbtide.dialects.values import ENDPOINT_FOR, Target
 from ebbtide.dispatch import standin
 from ebbtide.dispatch.outcome import Timeouts
 from ebbtide.errors import UpstreamFailed
-
-PATHS: dict[Target, str] = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 # Servers commonly close an idle connection after five seconds; using one just then would lose a request.
 _KEEPALIVE_SECONDS = 4.0
@@ -148,9 +146,9 @@ class Sender:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reply = _how_it_broke(error)
         if isinstance(reply, Broken):
-            raise UpstreamFailed(f"no answer ({reply.kind.replace('_', ' ')})", status=502, kind=reply.kind)
+            raise UpstreamFailed(f"no answer ({reply.kind.replace('_', ' ')})", status=502)
         if reply.status != 200:
-            raise UpstreamFailed(f"it answered with status {reply.status}", status=502, kind="status")
+            raise UpstreamFailed(f"it answered with status {reply.status}", status=502)
         return reply.body
 
     def _open(self) -> aiohttp.ClientSession:
@@ -173,7 +171,7 @@ class Sender:
             )
             if route.api_key is not None:
                 headers["Authorization"] = f"Bearer {route.api_key}"
-            prepared[target] = URL(route.base_url + PATHS[target]), headers
+            prepared[target] = URL(route.base_url + ENDPOINT_FOR[target].upstream_path), headers
         return prepared[target]
 
 

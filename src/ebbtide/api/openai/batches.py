@@ -36,6 +36,7 @@ from ebbtide.dialects.openai.canonical import create_digest
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
 from ebbtide.errors import InvalidRequest
 from ebbtide.ids import result_number
+from ebbtide.weight import in_turn
 
 AFTER = TextParameter("after", "The id of the last batch of the page before")
 LIMIT = IntegerParameter("limit", 20, 1, 100, "Batches in a page")
@@ -56,13 +57,14 @@ async def create_batch(gateway: Gateway, request: Request, principal: Principal)
     if key is None or not await knows_key(gateway.database, principal.account_id, key, gateway.clock.now()):
         check_may_create(principal, settings)
     raw = await read_body(request, settings.batch_max_body_mb * MIB)
-    once = None if key is None else Once(key, await asyncio.to_thread(create_digest, raw))
-    replayed = await _replayed(gateway, principal, once)
-    if replayed is not None:
-        return replayed
-    create = await asyncio.to_thread(parse_create, raw)
-    del raw  # its parts live on in `create` as long as they are needed
-    return answer_json(batch_object(await store_batch(_intake(gateway), principal, create, once)))
+    async with in_turn(len(raw)):
+        once = None if key is None else Once(key, await asyncio.to_thread(create_digest, raw))
+        replayed = await _replayed(gateway, principal, once)
+        if replayed is not None:
+            return replayed
+        parsed = await asyncio.to_thread(parse_create, raw, settings.batch_max_requests)
+        del raw  # its parts live on in `parsed` as long as they are needed
+        return answer_json(batch_object(await store_batch(_intake(gateway), principal, parsed, once)))
 
 
 async def retry_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:

@@ -47,16 +47,18 @@ UPLOAD_FORM = {
 
 
 async def upload_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    settings, now = gateway.settings.current, gateway.clock.now()
-    await check_may_upload(gateway.database, principal, settings, now)
+    settings, now, failures = gateway.settings.current, gateway.clock.now(), gateway.failed_uploads
+    failed = failures.count(principal.account_id, now)
+    await check_may_upload(gateway.database, principal, settings, now, failed)
     limit = settings.batch_max_body_mb * MIB
-    refuse_encoded(request)
-    check_length(request, limit + ENVELOPE_BYTES)
-    with Upload(limit) as upload:
+    with failures.noted(principal.account_id, now), Upload(limit) as upload:
+        refuse_encoded(request)
+        check_length(request, limit + ENVELOPE_BYTES)
         form = await read_form(request, upload.write)
         _check_purpose(form.fields)
         new = NewFile(principal, form.filename, now, _expires_at(form.fields, now))
-        file = await save_upload(gateway.database, new, upload, settings)
+        failed = failures.count(principal.account_id, now)
+        file = await save_upload(gateway.database, new, upload, settings, failed)
     return answer_json(file_object(file))
 
 
