@@ -7,7 +7,7 @@ kept, proxies of the environment not used. What is told apart here is what the r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -138,13 +138,17 @@ class Sender:
             else:
                 yield await _read_safely(response, request.max_bytes)
 
-    async def get(self, url: str) -> bytes:
-        """The body of a 200. Raises UpstreamFailed in words."""
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Reply | Broken:
+        """What is answered to a GET within some seconds, up to 16 MiB."""
         try:
-            async with self._open().get(url, timeout=_LIST_TIMEOUT, allow_redirects=False) as response:
-                reply = await _read(response, _MAX_LIST_BYTES)
+            async with self._open().get(url, headers=headers, timeout=_LIST_TIMEOUT, allow_redirects=False) as response:
+                return await _read(response, _MAX_LIST_BYTES)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            reply = _how_it_broke(error)
+            return _how_it_broke(error)
+
+    async def fetch(self, url: str) -> bytes:
+        """The body of a 200. Raises UpstreamFailed in words."""
+        reply = await self.get(url)
         if isinstance(reply, Broken):
             raise UpstreamFailed(f"no answer ({reply.kind.replace('_', ' ')})", status=502)
         if reply.status != 200:

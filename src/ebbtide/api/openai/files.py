@@ -19,10 +19,8 @@ from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unc
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.dialects.openai.batch import FileDeleted, FileObject, ListPage
 from ebbtide.errors import InvalidRequest
+from ebbtide.files import library
 from ebbtide.files.download import download_file
-from ebbtide.files.library import delete_file as remove_file
-from ebbtide.files.library import get_file as find_file
-from ebbtide.files.library import list_files as find_files
 from ebbtide.files.model import UPLOADED, FileQuery, StoredFile
 from ebbtide.files.upload import NewFile, Upload, check_may_upload, save_upload
 
@@ -64,7 +62,7 @@ async def upload_file(gateway: Gateway, request: Request, principal: Principal) 
 
 async def list_files(gateway: Gateway, request: Request, principal: Principal) -> Response:
     query = FileQuery(AFTER.read(request), LIMIT.read(request), ORDER.read(request) == "desc", PURPOSE.read(request))
-    page = await find_files(gateway.database, principal, query, gateway.clock.now())
+    page = await library.list_files(gateway.database, principal, query, gateway.clock.now())
     return answer_json(file_list(page))
 
 
@@ -74,7 +72,7 @@ async def get_file(gateway: Gateway, request: Request, principal: Principal) -> 
 
 async def delete_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
     file_id = request.path_params["id"]
-    await remove_file(gateway.database, principal, file_id, gateway.clock.now())
+    await library.delete_file(gateway.database, principal, file_id, gateway.clock.now())
     return answer_json(FileDeleted(id=file_id))
 
 
@@ -102,7 +100,7 @@ def _content(gateway: Gateway, file: StoredFile, part: Slice | None, headers: di
 
 
 async def _file(gateway: Gateway, request: Request, principal: Principal) -> StoredFile:
-    return await find_file(gateway.database, principal, request.path_params["id"], gateway.clock.now())
+    return await library.get_file(gateway.database, principal, request.path_params["id"], gateway.clock.now())
 
 
 def _check_purpose(fields: Mapping[str, str]) -> None:
