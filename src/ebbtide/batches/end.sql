@@ -139,8 +139,9 @@ where worker_no = $1 and state = 'running' and batch_no = any($2)
 returning batch_no, id, model, claim_epoch, attempts;
 
 -- name: prune_workers
--- Forget workers that ended long ago.
-delete from workers where ended_at < now() - interval '7 days';
+-- Forget workers that ended long ago, and what their requests might have cost.
+with gone as (delete from workers where ended_at < now() - interval '7 days' returning no)
+delete from batch_reservations r using gone where r.worker_no = gone.no;
 
 -- name: lock_batch
 -- One visible batch, locked.

@@ -35,6 +35,7 @@ FLUSH_ITEMS: Final = 512
 FLUSH_SECONDS: Final = 0.004
 FULL_ITEMS: Final = 2_048
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
 
@@ -142,7 +143,7 @@ class Settler:
         attempts = [v.attempt() for v in stood if v.verb != "hand_back"]
         await settle_store.add_attempts(conn, self.worker_no, attempts, now)
         await settle_store.count_settled(conn, _batch_deltas(stood))
-        await settle_store.count_released(conn, _queue_deltas(stood, now))
+        await settle_store.count_released(conn, _queue_deltas(stood))
         await settle_store.add_service(conn, _service(stood), now)
         await add_charges(conn, _charges(stood), now.date())
         await self._note_health(conn, stood, now)
@@ -206,7 +207,7 @@ def _batch_delta(batch_no: int, verdicts: Sequence[Verdict]) -> settle_store.Bat
     )
 
 
-def _queue_deltas(verdicts: Sequence[Verdict], now: datetime) -> list[settle_store.QueueDelta]:
+def _queue_deltas(verdicts: Sequence[Verdict]) -> list[settle_store.QueueDelta]:
     by_queue: dict[tuple[int, str], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         by_queue[verdict.done.work.batch.no, verdict.done.work.model].append(verdict)
@@ -216,10 +217,15 @@ def _queue_deltas(verdicts: Sequence[Verdict], now: datetime) -> list[settle_sto
             model,
             released=len(of_queue),
             queued=sum(v.verb in ("retry", "hand_back") for v in of_queue),
-            next_ready_at=min((v.ready_at or now for v in of_queue if v.verb in ("retry", "hand_back")), default=NEVER),
+            next_ready_at=min((_ready_at(v) for v in of_queue if v.verb in ("retry", "hand_back")), default=NEVER),
         )
         for (batch_no, model), of_queue in sorted(by_queue.items())
     ]
+
+
+def _ready_at(verdict: Verdict) -> datetime:
+    """From when on the item may be claimed again; one that was handed back was ready when it was claimed."""
+    return verdict.ready_at or _LONG_AGO
 
 
 def _service(verdicts: Sequence[Verdict]) -> dict[str, float]:

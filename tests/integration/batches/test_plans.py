@@ -106,14 +106,14 @@ async def test_the_plans_of_a_busy_queue(crowded: World) -> None:
     waiting = await explain(world, "claim.sql", "waiting_models", NOON, *KNOWN)
     assert scans_of(waiting, "batch_items") == set()
 
-    held = await explain(world, "end.sql", "held_batches", worker_no, 50)
+    held = await explain(world, "end.sql", "held_batches", worker_no, 50, *KNOWN)
     assert {index for _, index in scans_of(held, "batch_items")} == {"batch_items_running"}
 
     swept = await explain(world, "end.sql", "cancel", open_ones[0], 10)
     assert "Seq Scan" not in {kind for kind, _ in scans_of(swept, "batch_items")}
     assert most_rows(swept, "batch_items") <= ITEMS + 1
 
-    batches = await explain(world, "read.sql", "list_batches", world.owner.account_id, None, 21)
+    batches = await explain(world, "read.sql", "list_batches", world.owner.account_id, None, 21, NOON, "internal")
     assert most_rows(batches, "batch_jobs") <= 21
 
     closing = await explain(world, "end.sql", "closing_batches", *KNOWN)
