@@ -46,7 +46,7 @@ class Hands:
     on: Stage
     catalog: Catalog
     settings: Settings
-    lease: Lease
+    worker_no: int
     started: list[Work] = field(default_factory=list)
     claim_seconds: list[float] = field(default_factory=list)
     settle_seconds: list[float] = field(default_factory=list)
@@ -59,16 +59,16 @@ class Hands:
         self._model = self.catalog.resolve(MODEL)
         self._claimer = Claimer(context, self._lanes, pace, holdings)
         self._settler = Settler(context, pace, holdings, random.Random(1))
-        self._settler.worker_no = self.lease.worker_no
+        self._settler.worker_no = self.worker_no
 
     async def turn(self) -> None:
         """One claim and the settle of all it gave; seconds by item."""
         began = time.perf_counter()
-        await self._claimer.claim(Round(MODEL, self.lease.worker_no, self.settings, SystemClock().now()))
+        await self._claimer.claim(Round(MODEL, self.worker_no, self.settings, SystemClock().now()))
         claimed = time.perf_counter()
         count = len(self.started)
         for work in self.started:
-            answered = Answered(_ANSWER, Usage(120, 0, 50, 0), "bench", 0.0, 0.01)
+            answered = Answered(_ANSWER, Usage(120, 0, 50, 0), "bench")
             self._settler.put(Done(work, answered, self._model, ids.request_id(), 0.01))
         settling = time.perf_counter()
         await self._settler.flush()
@@ -112,8 +112,7 @@ async def _prepared(on: Stage, items: int, cap: int) -> Hands:
     intake = await on.intake(on.models())
     await copy_batches(on, await on.submit(intake, request_lines(items // BATCHES)), BATCHES, accounts=ACCOUNTS)
     lease = Lease(on.database, seconds=86_400, beat=3_600)
-    await lease.register()
-    hands = Hands(on, intake.catalog, on.settings(batch_model_concurrency=cap), lease)
+    hands = Hands(on, intake.catalog, on.settings(batch_model_concurrency=cap), await lease.register())
     for _ in range(10):
         await hands.turn()
     hands.claim_seconds.clear()

@@ -129,7 +129,9 @@ class World:
     async def direct(self, *requests: Any, owner: Principal | None = None, **create: Any) -> Job:
         """Create a batch of direct requests."""
         raw = msgspec.json.encode({"requests": requests} | create)
-        return await create_batch(self.intake, owner or self.owner, parse_create(raw))
+        return await create_batch(
+            self.intake, owner or self.owner, parse_create(raw, self.settings.current.batch_max_requests)
+        )
 
     async def many(self, count: int, *, owner: Principal | None = None, model: str = "chat-1", text: str = "Hi") -> Job:
         return await self.direct(*(request(f"r{n}", text, model=model) for n in range(count)), owner=owner)
@@ -302,7 +304,7 @@ class Hands:
 
 
 def answered(text: str = "Fine", usage: Usage | None = Usage(10, 4, 5, 1)) -> Answered:  # noqa: B008  frozen
-    return Answered(msgspec.json.encode({"text": text}), usage, "a-route", 0.0, 1.0)
+    return Answered(msgspec.json.encode({"text": text}), usage, "a-route")
 
 
 def failed(status: int = 400, kind: FailureKind = "status", **more: Any) -> Failed:
@@ -354,7 +356,7 @@ async def make_world(database: Database) -> AsyncIterator[World]:
 async def new_account(database: Database, name: str, role: Role, now: datetime) -> Principal:
     account = await create_account(database, name, role, now)
     key, _ = await create_key(database, account.id, now=now)
-    return Principal(account.id, key.id, role, name)
+    return Principal(account.id, key.id, role)
 
 
 async def insert_open(

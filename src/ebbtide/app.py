@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,16 +18,14 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-import structlog
 import uvloop
 
 from ebbtide import __version__
 from ebbtide.accounts.accounts import ensure_admin
 from ebbtide.accounts.authenticator import Authenticator
-from ebbtide.accounts.key_use import KeyUse
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
-from ebbtide.api.server import ENDPOINTS, HttpServer, build_api, open_listener
+from ebbtide.api.server import ENDPOINTS, HttpServer, build_api
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
 from ebbtide.catalog.catalog import Catalog
@@ -40,21 +39,19 @@ from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
-from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.files.upload import FailedUploads
+from ebbtide.listening import adopt, listen
 from ebbtide.logs import set_up_logging
 from ebbtide.settings.snapshot import SettingsSource
-from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database
+from ebbtide.storage.reach import reach_database
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.loop import Worker
 
-log = structlog.get_logger(__name__)
-
 GRACE_SECONDS: Final = 30
-_KEY_USE_SECONDS: Final = 20
 _GC_THRESHOLD: Final = 100_000
 
 
@@ -86,8 +83,8 @@ class Stop:
 class Running:
     """A process that is up: where it answers (None for a worker), and what to tell the operator.
 
-    `admin_key` is the first administrator's API key, to the one process that made it. `ended` is set when its purpose
-    has ended by itself: the HTTP server, or the worker of a process that only works on batches.
+    `admin_key` is the first administrator's API key, to the one process that made it. `ended` is set when
+    anything that should go on has ended by itself: the HTTP server, the worker, a duty.
     """
 
     url: str | None
@@ -117,18 +114,19 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
     clock = SystemClock()
     settings = SettingsSource.from_environ(environ)
     async with AsyncExitStack() as stack:
-        database = await _open_database(config, stack)
+        reached = reach_database(config.database_url, config.data_dir, listen_url=config.database_listen_url)
+        database = await stack.enter_async_context(reached)
+        await migrate(database)
         await settings.refresh(database)
         listener = await stack.enter_async_context(Listener(database))
         sender = await stack.enter_async_context(Sender())
         catalog = PolicySource(_catalog_source(config, environ, sender))
         await catalog.start()
         await catalog.refresh(database)
-        duties = Duties()
+        duties = Duties(clock, random.Random())
         stack.push_async_callback(duties.stop)
-        duties.start("catalog", catalog.watch())
-        duties.start("route policies", catalog.follow(database, listener), catalog.check)
-        duties.start("settings", settings.watch(database, listener), settings.check)
+        for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
+            duties.repeat(duty)
         parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name())
         yield await _open_doors(parts, duties, stop, stack)
 
@@ -144,48 +142,34 @@ class _Parts:
     process: str
 
 
-async def _open_database(config: Config, stack: AsyncExitStack) -> Database:
-    url = config.database_url
-    if url is None:
-        server = await stack.enter_async_context(EmbeddedServer(config.data_dir))
-        url = server.url
-    database = await Database.connect(url, listen_url=config.database_listen_url)
-    stack.push_async_callback(database.close)
-    await migrate(database)
-    return database
-
-
 def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) -> CatalogSource:
     upstreams = [
         *(Upstream(url, "chat") for url in config.upstreams),
         *(Upstream(url, "embedding") for url in config.embedding_upstreams),
     ]
-    if config.models is not None and upstreams:
-        raise SetupError("Give either a models file or upstreams: the file names every model and its routes.")
     if config.models is not None:
         return FileSource(config.models, environ)
     if upstreams:
-        return UpstreamSource(upstreams, sender.get, self_hosted=config.self_hosted)
+        return UpstreamSource(upstreams, sender.fetch, self_hosted=config.self_hosted)
     return FixedSource()
 
 
 async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExitStack) -> Running:
     """Start the worker and the HTTP server, as the role wants; on the way out they stop first."""
-    ended = asyncio.Event()
     config, url, admin_key = parts.config, None, None
     served: list[asyncio.Task[None]] = []
     server: HttpServer | None = None
     if config.role != "api":
         served.append(_start_worker(parts, duties, stop))
     if config.role != "worker":
-        listener = open_listener(config.host, config.port, config.socket_fd)
+        fd = config.socket_fd
+        listener = listen(config.host, config.port) if fd is None else adopt(fd)
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
         server = HttpServer(build_api(_gateway(parts, duties, stop)), listener)
-        served.append(await server.start())
-    served[-1].add_done_callback(lambda _: ended.set())
+        served.append(duties.watch(await server.start()))
     stack.push_async_callback(_close_doors, server, served, stop)
-    return Running(url, _place(config), parts.catalog, admin_key, ended)
+    return Running(url, _place(config), parts.catalog, admin_key, duties.ended)
 
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
@@ -207,16 +191,12 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     authenticator = Authenticator(parts.database, parts.clock)
-    duties.start("interactive load", LoadReporter(parts.database, parts.dispatcher, parts.process).run())
-    duties.start("key use", _record_key_use(authenticator.uses, parts.clock))
+    duties.repeat(LoadReporter(parts.database, parts.dispatcher, parts.process).duty())
+    duties.repeat(authenticator.uses.duty())
 
     def moment() -> Moment:
+        """What decides, now, why a batch waits."""
         return Moment(parts.clock.now(), parts.settings.current.batch_min_role)
-
-    async def check_database() -> str | None:
-        async with parts.database.connection() as conn:
-            await conn.execute("select 1")
-        return None
 
     async def check_models() -> str | None:
         return None if parts.catalog.current.models else "no model is configured, or no upstream has answered yet"
@@ -228,8 +208,10 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         settings=parts.settings,
         dispatcher=parts.dispatcher,
         clock=parts.clock,
+        moment=moment,
         watch=Watch(parts.database, moment, stop.asked),
-        checks={"database": check_database, "models": check_models, **duties.checks},
+        failed_uploads=FailedUploads(),
+        checks={"database": parts.database.check, "models": check_models, **duties.checks},
         openapi=build_document(ENDPOINTS),
     )
 
@@ -256,23 +238,6 @@ async def _close_doors(server: HttpServer | None, served: list[asyncio.Task[None
 async def _all_ended(tasks: Sequence[asyncio.Task[None]]) -> bool:
     await asyncio.gather(*tasks, return_exceptions=True)
     return True
-
-
-async def _record_key_use(uses: KeyUse, clock: Clock) -> None:
-    """Write when keys were last used, now and then and at the end. A database that is away is waited for."""
-    try:
-        while True:
-            await asyncio.sleep(_KEY_USE_SECONDS)
-            await _write_uses(uses, clock)
-    finally:
-        await _write_uses(uses, clock)
-
-
-async def _write_uses(uses: KeyUse, clock: Clock) -> None:
-    try:
-        await uses.run_once(clock.now())
-    except EbbtideError as error:
-        log.warning("key_use_not_written", reason=error.message)
 
 
 async def _first(*events: asyncio.Event) -> None:

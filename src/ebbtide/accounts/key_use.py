@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ebbtide.accounts import store
+from ebbtide.duties import Duty
 from ebbtide.storage.pool import Database
 
 EVERY: Final = timedelta(minutes=1)
+_WRITE_SECONDS: Final = 20.0
 
 
 class KeyUse:
@@ -27,6 +29,10 @@ class KeyUse:
         noted = self._noted.get(key_id)
         if noted is None or now - noted >= EVERY:
             self._noted[key_id] = self._unwritten[key_id] = now
+
+    def duty(self) -> Duty:
+        """Writing now and then, and at the end."""
+        return Duty("key use", self.run_once, _WRITE_SECONDS, steady=True, at_end=self.run_once)
 
     async def run_once(self, now: datetime) -> int:
         """Write what was noted since the last time; returns how many keys. Raises Unavailable, and then keeps them."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from ebbtide import ids
 from ebbtide.accounts import store
-from ebbtide.accounts.store import ApiKey, NewKey, Principal
+from ebbtide.accounts.store import ApiKey, NewKey
 from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.storage.pool import Connection, Database
 
@@ -32,7 +31,7 @@ async def create_key(
     Raises NotFound for an unknown account, InvalidRequest for an unusable name or lifetime.
     """
     if expires_in is not None and expires_in <= timedelta(0):
-        raise InvalidRequest("A key's lifetime is longer than nothing.", param="expires_in")
+        raise InvalidRequest("A key's lifetime is longer than nothing", param="expires_in")
     expires_at = None if expires_in is None else now + expires_in
     async with database.transaction() as conn:
         return await issue_key(conn, account_id, name=name, expires_at=expires_at, now=now)
@@ -43,12 +42,12 @@ async def issue_key(
 ) -> tuple[ApiKey, str]:
     """The same inside a transaction of the caller's."""
     if len(name) > _MAX_NAME or not (name.isprintable() or not name):
-        raise InvalidRequest(f"A key's name has at most {_MAX_NAME} printable characters.", param="name")
+        raise InvalidRequest(f"A key's name has at most {_MAX_NAME} printable characters", param="name")
     secret = KEY_PREFIX + secrets.token_urlsafe(32)
     row = NewKey(ids.key_id(), account_id, name, secret[:_SHOWN], digest(secret), now, expires_at)
     key = await store.add_key(conn, row)
     if key is None:
-        raise NotFound(f"There is no account {account_id!r}.")
+        raise NotFound(f"There is no account {account_id!r}")
     return key, secret
 
 
@@ -63,7 +62,7 @@ async def find_key(database: Database, key_id: str) -> ApiKey:
     async with database.connection() as conn:
         key = await store.get_key(conn, key_id)
     if key is None:
-        raise NotFound(f"There is no key {key_id!r}.")
+        raise NotFound(f"There is no key {key_id!r}")
     return key
 
 
@@ -72,17 +71,8 @@ async def revoke_key(database: Database, key_id: str, now: datetime) -> ApiKey:
     async with database.transaction() as conn:
         key = await store.revoke_key(conn, key_id, now)
     if key is None:
-        raise NotFound(f"There is no key {key_id!r}.")
+        raise NotFound(f"There is no key {key_id!r}")
     return key
-
-
-async def acting_principals(conn: Connection, key_ids: Sequence[str], now: datetime) -> dict[str, Principal]:
-    """Of these keys those that may still act, with whom they act for.
-
-    Missing from the answer: revoked and expired keys, and keys of suspended or deleted accounts.
-    """
-    owners = await store.find_key_owners(conn, key_ids, now)
-    return {key_id: found.principal for key_id, found in owners.items()}
 
 
 def has_key_form(secret: str) -> bool:

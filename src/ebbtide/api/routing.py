@@ -2,8 +2,8 @@
 
 An endpoint is closed (needs an API key) unless it is written as `Open`; `Admin` ones need an administrator's. GET
 answers HEAD too.
-`Timeout.REQUEST` bounds an endpoint by REQUEST_TIMEOUT_SECONDS, `Timeout.STREAM` by STREAM_REQUEST_TIMEOUT_SECONDS,
-both from its first byte to its last; `Timeout.OWN` leaves the time to the room that it calls.
+REQUEST_TIMEOUT_SECONDS bounds a request from its first byte to the last of its answer, a body that drips in included;
+an answer that is Streamed may take STREAM_REQUEST_TIMEOUT_SECONDS instead, its reader's pauses included.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,21 +19,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import MethodNotAllowed
+from ebbtide.api.answers import MethodNotAllowed, Streamed
 from ebbtide.api.auth import authenticate
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import Parameter
 from ebbtide.errors import Forbidden, NotFound, UpstreamFailed
-from ebbtide.settings.snapshot import Settings
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
 OpenHandler = Callable[[Gateway, Request], Awaitable[Response]]
-
-
-class Timeout(Enum):
-    REQUEST = "request"
-    STREAM = "stream"
-    OWN = "own"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +54,6 @@ class Closed:
     handler: KeyHandler
     summary: str
     described: Described
-    timeout: Timeout = Timeout.REQUEST
     batch: bool = False
 
 
@@ -80,7 +71,6 @@ class Open:
     handler: OpenHandler
     summary: str
     described: Described
-    timeout: Timeout = Timeout.REQUEST
 
 
 Endpoint = Closed | Open
@@ -111,11 +101,13 @@ class _Path:
         settings = self._gateway.settings.current
         if isinstance(endpoint, Closed) and endpoint.batch and not settings.batch_enabled:
             raise NotFound("Batch inference is not available on this gateway")
-        seconds = _seconds(endpoint.timeout, settings)
-        request = Request(scope, receive, send)
+        began, seconds = asyncio.get_running_loop().time(), settings.request_timeout_seconds
         try:
-            async with asyncio.timeout(seconds) as deadline:
-                response = await self._answer(endpoint, request)
+            async with asyncio.timeout_at(began + seconds) as deadline:
+                response = await self._answer(endpoint, Request(scope, receive, send))
+                if isinstance(response, Streamed):
+                    seconds = settings.stream_request_timeout_seconds
+                    deadline.reschedule(began + seconds)
                 await response(scope, receive, send)
         except TimeoutError:
             if not deadline.expired():
@@ -135,13 +127,3 @@ class _Path:
 
 async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
     raise NotFound(f"Unknown path: {scope['method']} {scope['path']}")
-
-
-def _seconds(timeout: Timeout, settings: Settings) -> int | None:
-    match timeout:
-        case Timeout.REQUEST:
-            return settings.request_timeout_seconds
-        case Timeout.STREAM:
-            return settings.stream_request_timeout_seconds
-        case Timeout.OWN:
-            return None

@@ -8,11 +8,10 @@ from ebbtide.accounts.roles import Role
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, is_auto_name
 from ebbtide.dialects.openai.requests import check_batch_body, parse_line
-from ebbtide.dialects.values import ENDPOINTS, Target
+from ebbtide.dialects.values import ENDPOINT_AT, ENDPOINT_FOR, Target
 from ebbtide.errors import InvalidRequest
 
 ROUTE_UNAVAILABLE = "batch_route_unavailable"
-_MODEL_TYPES = {"chat": "chat", "embeddings": "embedding"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class RequestChecker:
     def target(self) -> Target:
         """The target all requests share; known once one was checked."""
         assert self.endpoint is not None
-        return ENDPOINTS[self.endpoint]
+        return ENDPOINT_AT[self.endpoint].target
 
     def check(self, raw: bytes | memoryview) -> Checked:
         """What one request says; raises InvalidRequest."""
@@ -63,8 +62,8 @@ class RequestChecker:
 
     def _check_url(self, url: str) -> None:
         if self.endpoint is None:
-            if url not in ENDPOINTS:
-                raise InvalidRequest(f"url must be one of {', '.join(ENDPOINTS)}", code="url_mismatch", param="url")
+            if url not in ENDPOINT_AT:
+                raise InvalidRequest(f"url must be one of {', '.join(ENDPOINT_AT)}", code="url_mismatch", param="url")
             self.endpoint = url
         elif url != self.endpoint:
             expected = "the batch's endpoint" if self._rules.endpoint else "the url of the requests before it"
@@ -80,7 +79,7 @@ class RequestChecker:
         if model is None:
             model = self._models[name] = resolve_for_batch(self._rules, name, self.target)
         if self._rules.one_model and model.id != (self._first_model or model.id):
-            raise InvalidRequest("every line of a file must use the same model", code="model_mismatch", param="model")
+            raise InvalidRequest("Every line of a file must use the same model", code="model_mismatch", param="model")
         self._first_model = model.id
         return model
 
@@ -95,7 +94,7 @@ def resolve_for_batch(rules: Rules, name: str, target: Target) -> Model:
     model = rules.catalog.usable(name, rules.role)
     if model is None:
         raise InvalidRequest(f"Model '{name}' not found", code="model_not_found", param="model")
-    if model.type != _MODEL_TYPES[target]:
+    if model.type != ENDPOINT_FOR[target].model_type:
         serves = "embeddings" if model.type == "embedding" else "chat completions"
         raise InvalidRequest(f"Model '{name}' serves {serves} only", param="model")
     if not model.has_batch_route:

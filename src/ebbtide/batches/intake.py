@@ -23,8 +23,8 @@ from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL, Item, Job, window_
 from ebbtide.batches.progress import Moment, read_batch
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.clock import Clock
-from ebbtide.dialects.openai.requests import CreateBatch
-from ebbtide.dialects.values import ENDPOINTS, Target
+from ebbtide.dialects.openai.requests import CreateBatch, check_count
+from ebbtide.dialects.values import ENDPOINT_AT, Target
 from ebbtide.errors import Forbidden, InvalidRequest, Unauthenticated
 from ebbtide.files.chunks import ChunkPacker
 from ebbtide.files.model import DIRECT, UPLOADED, StoredFile
@@ -101,18 +101,10 @@ async def stored_once(
 
 
 async def _create_direct(intake: Intake, principal: Principal, requests: Sequence[msgspec.Raw], wish: Wish) -> Job:
-    check_count(len(requests), intake.settings)
+    check_count(len(requests), intake.settings.batch_max_requests)
     with ChunkPacker() as packer:
         checked = await asyncio.to_thread(_check_requests, intake, principal, requests, packer)
         return await store_direct(intake, principal, checked, wish)
-
-
-def check_count(requests: int, settings: Settings) -> None:
-    """Raises InvalidRequest when these are more requests than a batch may hold."""
-    if requests > settings.batch_max_requests:
-        raise InvalidRequest(
-            f"requests holds {requests} requests; a batch may hold {settings.batch_max_requests}", param="requests"
-        )
 
 
 async def store_direct(intake: Intake, principal: Principal, direct: Direct, wish: Wish) -> Job:
@@ -193,7 +185,7 @@ async def _create_from_file(intake: Intake, principal: Principal, create: Create
             account_id=principal.account_id,
             key_id=principal.key_id,
             api_surface="openai_file",
-            target=ENDPOINTS[create.endpoint],
+            target=ENDPOINT_AT[create.endpoint].target,
             input_id=file.id,
             metadata=wish.metadata,
             completion_window=f"{FILE_WINDOW_HOURS}h",

@@ -16,8 +16,8 @@ from ebbtide.batches import intake_store as store
 from ebbtide.batches.checks import RequestChecker, Rules
 from ebbtide.batches.intake import Intake
 from ebbtide.batches.limits import check_queued
-from ebbtide.batches.model import ENDPOINTS, WORK_CHANNEL, Item, LineProblem
-from ebbtide.dialects.values import BOM
+from ebbtide.batches.model import WORK_CHANNEL, Item, LineProblem
+from ebbtide.dialects.values import BOM, ENDPOINT_FOR
 from ebbtide.errors import InvalidRequest, LimitReached
 from ebbtide.files.chunks import Chunk, unpack
 from ebbtide.files.store import read_chunks
@@ -105,7 +105,7 @@ async def validate_next(intake: Intake, worker_no: int) -> int:
         role = None if claimed is None else await store.account_role(conn, claimed.account_id)
     if claimed is None or role is None:
         return 0
-    rules = Rules(intake.catalog, Role(role), endpoint=ENDPOINTS[claimed.target], one_model=True)
+    rules = Rules(intake.catalog, Role(role), endpoint=ENDPOINT_FOR[claimed.target].url, one_model=True)
     settings = intake.settings
     reader = LineReader(
         RequestChecker(rules), max_line=settings.batch_max_line_kb * 1024, max_requests=settings.batch_max_requests

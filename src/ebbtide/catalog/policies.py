@@ -8,28 +8,24 @@ the same object as before, for routes are told apart by identity.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-import asyncpg
-import structlog
-
 from ebbtide.catalog.catalog import EMPTY, Catalog
 from ebbtide.catalog.model import Model, Route
 from ebbtide.catalog.source import CatalogSource
-from ebbtide.errors import EbbtideError, InvalidRequest
+from ebbtide.duties import Duty
+from ebbtide.errors import InvalidRequest
 from ebbtide.records.audit import Deed, add_audit
 from ebbtide.storage.notify import Listener, notify
 from ebbtide.storage.pool import Connection, Database
 from ebbtide.storage.queries import load_queries
 
-log = structlog.get_logger(__name__)
-
 _Q = load_queries("ebbtide.catalog", "policies.sql")
 POLICIES_CHANNEL: Final = "ebbtide_route_policies"
-POLL_SECONDS: Final = 5.0
+POLL_SECONDS: Final = 4.0
 _READ_SECONDS: Final = 4.0
 
 Choices = Mapping[tuple[str, str], bool]
@@ -46,7 +42,6 @@ class PolicySource:
         self._chosen = EMPTY
         self._made: dict[Route, Route] = {}
         self._refreshing = asyncio.Lock()
-        self._away_since: float | None = None
 
     @property
     def current(self) -> Catalog:
@@ -61,8 +56,8 @@ class PolicySource:
     async def start(self) -> None:
         await self._source.start()
 
-    async def watch(self) -> None:
-        await self._source.watch()
+    def duties(self) -> Sequence[Duty]:
+        return self._source.duties()
 
     async def refresh(self, database: Database) -> None:
         """Put in force what is stored now. Raises Unavailable, and the choices stay."""
@@ -73,30 +68,14 @@ class PolicySource:
             if choices != self._choices:
                 self._lay(self._source.current, choices)
 
-    async def follow(self, database: Database, listener: Listener) -> None:
-        """Refresh whenever a change is told, and every few seconds in case it is not. Runs until cancelled."""
-        bell = listener.subscribe(POLICIES_CHANNEL)
-        while True:
-            await bell.wait(POLL_SECONDS)
-            try:
-                async with asyncio.timeout(_READ_SECONDS):
-                    await self.refresh(database)
-            except (EbbtideError, asyncpg.PostgresError, TimeoutError) as error:
-                self._tell_away(str(error) or "no answer from the database")
-            else:
-                self._away_since = None
+    def following(self, database: Database, listener: Listener) -> Duty:
+        """Refreshing whenever a change is told, and every few seconds in case it is not."""
 
-    async def check(self) -> str | None:
-        """What is wrong with following, or None: for readiness."""
-        if self._away_since is None:
-            return None
-        seconds = asyncio.get_running_loop().time() - self._away_since
-        return f"the choices for routes could not be read for {seconds:.0f} seconds"
+        async def refresh(now: datetime) -> int:
+            await self.refresh(database)
+            return 0
 
-    def _tell_away(self, reason: str) -> None:
-        if self._away_since is None:
-            self._away_since = asyncio.get_running_loop().time()
-            log.warning("route_policies_not_read", reason=reason)
+        return Duty("route policies", refresh, POLL_SECONDS, listener.subscribe(POLICIES_CHANNEL), limit=_READ_SECONDS)
 
     def _lay(self, plain: Catalog, choices: Choices) -> None:
         """Make the catalog of `plain` and `choices`; a route that is as it was stays the same object."""

@@ -1,4 +1,4 @@
-"""The catalog of the moment, and the duty that keeps it fresh; servers that list their own models are in upstreams.
+"""The catalog of the moment, and the duties that keep it fresh; servers that list their own models are in upstreams.
 
 A change builds and checks a whole new catalog, then swaps it in; whatever cannot be read leaves the old one in place.
 """
@@ -6,7 +6,8 @@ A change builds and checks a whole new catalog, then swaps it in; whatever canno
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,7 @@ import structlog
 
 from ebbtide.catalog.catalog import EMPTY, Catalog
 from ebbtide.catalog.models_file import parse_models
+from ebbtide.duties import Duty
 from ebbtide.errors import SetupError
 
 log = structlog.get_logger(__name__)
@@ -35,8 +37,8 @@ class CatalogSource(Protocol):
         """Read the models for the first time. Raises SetupError when they are set up wrongly."""
         ...
 
-    async def watch(self) -> None:
-        """Keep `current` fresh until cancelled."""
+    def duties(self) -> Sequence[Duty]:
+        """What keeps `current` fresh."""
         ...
 
 
@@ -51,8 +53,8 @@ class FixedSource:
     async def start(self) -> None:
         return None
 
-    async def watch(self) -> None:
-        await asyncio.Event().wait()
+    def duties(self) -> Sequence[Duty]:
+        return ()
 
 
 class FileSource:
@@ -71,10 +73,11 @@ class FileSource:
         self._seen = self._look()
         self.current = self._load()
 
-    async def watch(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval)
-            await asyncio.to_thread(self.refresh)
+    def duties(self) -> Sequence[Duty]:
+        async def look(now: datetime) -> int:
+            return int(await asyncio.to_thread(self.refresh))
+
+        return (Duty("catalog", look, self._interval),)
 
     def refresh(self) -> bool:
         """Take up a change of the file, if there is one. True when `current` was replaced."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 import structlog
@@ -16,6 +17,7 @@ import structlog
 from ebbtide.catalog.catalog import EMPTY, Catalog
 from ebbtide.catalog.model import DeploymentType, Model, ModelType, Route, is_auto_name
 from ebbtide.catalog.models_file import base_url_fault
+from ebbtide.duties import Duty
 from ebbtide.errors import SetupError, UpstreamFailed
 
 log = structlog.get_logger(__name__)
@@ -51,7 +53,7 @@ class UpstreamSource:
         for upstream in upstreams:
             fault = base_url_fault(upstream.url)
             if fault is not None:
-                raise SetupError(f"an upstream's URL {fault}")
+                raise SetupError(f"An upstream's URL {fault}")
         self._upstreams = tuple(Upstream(upstream.url.rstrip("/"), upstream.type) for upstream in upstreams)
         self._fetch = fetch
         self._deployment: DeploymentType = "self_hosted" if self_hosted else "auto"
@@ -72,18 +74,20 @@ class UpstreamSource:
         return tuple(said)
 
     async def start(self) -> None:
-        """Ask every server once, all at the same time; one that does not answer is asked again by `watch`."""
+        """Ask every server once, all at the same time; one that does not answer is asked again by its duty."""
         await asyncio.gather(*(self.refresh(index) for index in range(len(self._upstreams))))
 
-    async def watch(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for index in range(len(self._upstreams)):
-                group.create_task(self._follow(index))
+    def duties(self) -> Sequence[Duty]:
+        return [self._duty(index, upstream) for index, upstream in enumerate(self._upstreams)]
 
-    async def _follow(self, index: int) -> None:
-        while True:
-            await asyncio.sleep(_RETRY_SECONDS if self._listed[index] is None else _REFRESH_SECONDS)
-            await self.refresh(index)
+    def _duty(self, index: int, upstream: Upstream) -> Duty:
+        async def ask(now: datetime) -> int:
+            replaced = await self.refresh(index)
+            duty.interval = _RETRY_SECONDS if self._listed[index] is None else _REFRESH_SECONDS
+            return int(replaced)
+
+        duty = Duty(f"models of {upstream.url}", ask, _RETRY_SECONDS, steady=True)
+        return duty
 
     async def refresh(self, index: int) -> bool:
         """Ask one server. True when `current` was replaced."""
@@ -93,7 +97,7 @@ class UpstreamSource:
         except UpstreamFailed as error:
             return self._unread(index, error.message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._unread(index, "the answer is not a list of models")
+            return self._unread(index, "The answer is not a list of models")
         self._trouble[index] = None
         if listed == self._listed[index]:
             return False

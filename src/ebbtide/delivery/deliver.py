@@ -45,10 +45,10 @@ class Delivery:
 class Deliverer:
     """One worker's sender: `run_once` starts what is due and returns; `wake` is called when a turn has ended.
 
-    `worker_no` tells the worker's number at the moment, 0 while it has none.
+    `worker_no` tells the worker's number at the moment, None while it has no lease.
     """
 
-    def __init__(self, delivery: Delivery, worker_no: Callable[[], int], *, at_once: int = AT_ONCE) -> None:
+    def __init__(self, delivery: Delivery, worker_no: Callable[[], int | None], *, at_once: int = AT_ONCE) -> None:
         self._delivery = delivery
         self._worker_no = worker_no
         self._at_once = at_once
@@ -59,7 +59,7 @@ class Deliverer:
         """Start sending what is due, as far as there is room; how many were started."""
         room = self._at_once - len(self._sending)
         worker_no = self._worker_no()
-        if room <= 0 or worker_no == 0 or not self._delivery.settings.current.batch_enabled:
+        if room <= 0 or worker_no is None or not self._delivery.settings.current.batch_enabled:
             return 0
         async with self._delivery.database.transaction() as conn:
             events = await store.claim_events(conn, worker_no, TURN_SECONDS, room, now)

@@ -65,9 +65,9 @@ class ResultWriter:
         await self.store(database, now)
 
     async def publish(self, conn: Connection, times: tuple[datetime, datetime | None]) -> None:
-        """Fix size and digest; `times`: when the file came to be, and when it goes."""
-        if self._began:
-            await files.finish_file(conn, self.file_id, self._packer.size, self._digest, times)
+        """Fix size and digest; `times`: when the file came to be, and when it goes. Raises Superseded."""
+        if self._began and not await files.finish_file(conn, self.file_id, self._packer.size, self._digest, times):
+            raise Superseded
 
     @property
     def written_id(self) -> str | None:
@@ -87,7 +87,7 @@ async def seal_next(database: Database, worker_no: int, clock: Clock) -> int:
         await files.drop_unfinished(conn, batch_id)
     output, errors = ResultWriter(job, f"{job.id}_output.jsonl"), ResultWriter(job, f"{job.id}_errors.jsonl")
     try:
-        await _write(database, job, (output, errors), clock)
+        await write_results(database, job, (output, errors), clock)
         async with database.transaction() as conn:
             await _publish(conn, job, worker_no, (output, errors), clock.now())
     except Superseded:
@@ -100,7 +100,8 @@ async def seal_next(database: Database, worker_no: int, clock: Clock) -> int:
     return 1
 
 
-async def _write(database: Database, job: Job, writers: tuple[ResultWriter, ResultWriter], clock: Clock) -> None:
+async def write_results(database: Database, job: Job, writers: tuple[ResultWriter, ResultWriter], clock: Clock) -> None:
+    """Write the output file and the error file, without publishing them. Raises Superseded."""
     output, errors = writers
     async for results in stream_results(database, job):
         await asyncio.to_thread(output.add, [r for r in results if succeeded(r)])
@@ -114,7 +115,10 @@ async def _write(database: Database, job: Job, writers: tuple[ResultWriter, Resu
 async def _publish(
     conn: Connection, job: Job, worker_no: int, writers: tuple[ResultWriter, ResultWriter], now: datetime
 ) -> None:
-    """Make ids, status and files visible together; if the batch is somebody else's by now, leave no trace."""
+    """Make ids, status and files visible together; if the batch is somebody else's by now, leave no trace.
+
+    Raises Superseded when a file is gone: nothing of it may stand then.
+    """
     output, errors = writers
     published = end_store.ResultFiles(output.written_id, errors.written_id)
     expires = await end_store.seal(conn, job.no, worker_no, published, now)

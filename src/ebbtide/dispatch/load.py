@@ -6,26 +6,21 @@ not been told for five seconds counts for nothing.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import socket
 import time
+from datetime import datetime
 from typing import Final
 
-import structlog
-
 from ebbtide.dispatch.dispatcher import Dispatcher
-from ebbtide.errors import EbbtideError
+from ebbtide.duties import Duty
 from ebbtide.storage.pool import Database
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.dispatch", "load.sql")
-EVERY: Final = 0.5
+EVERY: Final = 0.4  # half a second with the jitter of duties
 _AGAIN: Final = 2.0
-_END_SECONDS: Final = 2.0
-
-log = structlog.get_logger(__name__)
 
 
 def process_name() -> str:
@@ -42,22 +37,9 @@ class LoadReporter:
         self._process = process
         self._told: dict[str, tuple[int, float]] = {}
 
-    async def run(self) -> None:
-        """Report twice a second until cancelled, then take everything back. A database that is away is waited for."""
-        is_away = False
-        try:
-            while True:
-                await asyncio.sleep(EVERY)
-                try:
-                    await self.report()
-                except EbbtideError as error:
-                    if not is_away:
-                        log.warning("load_not_reported", reason=error.message)
-                    is_away = True
-                else:
-                    is_away = False
-        finally:
-            await self._end_quietly()
+    def duty(self) -> Duty:
+        """Reporting twice a second, and taking everything back at the end."""
+        return Duty("interactive load", self._run_once, EVERY, steady=True, at_end=self._end)
 
     async def report(self) -> int:
         """Tell what changed, and again what is not zero; returns how many models. Raises Unavailable."""
@@ -76,13 +58,12 @@ class LoadReporter:
             await conn.execute(_Q["forget_load"], self._process)
             await conn.execute(_Q["prune_load"])
 
-    async def _end_quietly(self) -> None:
+    async def _run_once(self, now: datetime) -> int:
+        return await self.report()
+
+    async def _end(self, now: datetime) -> None:
         """What cannot be taken back counts for nothing after a few seconds anyhow."""
-        try:
-            async with asyncio.timeout(_END_SECONDS):
-                await self.end()
-        except (EbbtideError, TimeoutError) as error:
-            log.info("load_not_taken_back", reason=str(error) or "no answer from the database")
+        await self.end()
 
     def _is_due(self, model: str, count: int, now: float) -> bool:
         told, at = self._told.get(model, (0, float("-inf")))

@@ -1,11 +1,11 @@
-"""What goes into a call and what comes out of it: plain values, and the one rule about which failures may pass.
+"""What goes into a call and what comes out of it: plain values, and the one rule about which failures are retried.
 
 A call ends in Answered or in Failed; nothing is raised but a cancellation. No I/O here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -45,11 +45,17 @@ ErrorCode = Literal[
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 
 
+STREAM_GAP_SECONDS = 300.0
+
+
 class Timeouts(msgspec.Struct, frozen=True):
-    """Seconds: to open a connection, for the whole call, and between two reads of a stream (None: no limit)."""
+    """Seconds: to open a connection, for the whole call over all its routes, and between two reads of a stream.
+
+    None is no limit. The defaults are a batched request's; an interactive one's are settings.
+    """
 
     connect: float = 10.0
-    total: float | None = 600.0
+    total: float = 600.0
     gap: float | None = None
 
 
@@ -71,7 +77,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A good answer: one line of JSON with `model` as the caller named it. Times in seconds of the monotonic clock.
+    """A good answer: one line of JSON with `model` as the caller named it.
 
     `usage` is None when the upstream did not report it: the cost is unknown then, never zero.
     """
@@ -79,8 +85,6 @@ class Answered(msgspec.Struct, frozen=True):
     body: bytes
     usage: Usage | None
     route: str
-    started_at: float
-    finished_at: float
     status: int = 200
 
 
@@ -102,8 +106,6 @@ class Failed:
     usage: Usage | None = None
     param: str | None = None
     upstream_code: str | None = None
-    started_at: float = field(default=0.0, compare=False)
-    finished_at: float = field(default=0.0, compare=False)
 
     @property
     def cost_unknown(self) -> bool:
@@ -114,13 +116,13 @@ class Failed:
 Outcome = Answered | Failed
 
 _LOST = frozenset({"reset", "timeout", "malformed", "too_large", "internal"})
-_PASSING_KINDS = frozenset({"refused", "connect_timeout", "reset", "model_queued"})
+_RETRYABLE_KINDS = frozenset({"refused", "connect_timeout", "reset", "model_queued"})
 _NAMED_CODES = frozenset({"timeout", "model_not_found", "batch_route_unavailable", "result_too_large"})
 _ILL_KINDS = frozenset({"refused", "connect_timeout", "reset", "redirect", "malformed"})
-_PASSING_STATUSES = frozenset({408, 425, 429})
+_RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 
-def may_pass(failed: Failed) -> bool:
+def is_retryable(failed: Failed) -> bool:
     """Whether the same request may succeed later: the one place that decides what is repeated.
 
     Connections that broke, 408, 425, 429 and 5xx may; timeouts (504 is one), answers that cannot be read, redirects
@@ -128,13 +130,13 @@ def may_pass(failed: Failed) -> bool:
 
     Whoever repeats treats `model_queued` apart: it uses up no attempt.
     """
-    if failed.kind in _PASSING_KINDS:
+    if failed.kind in _RETRYABLE_KINDS:
         return True
     if failed.kind == "no_route":
         return failed.status == 503
     if failed.kind != "status":
         return False
-    if failed.status in _PASSING_STATUSES:
+    if failed.status in _RETRYABLE_STATUSES:
         return True
     return failed.status >= 500 and failed.status != 504
 
@@ -146,7 +148,7 @@ def speaks_ill(failed: Failed) -> bool:
     return failed.kind == "status" and failed.status >= 500
 
 
-def may_go_elsewhere(failed: Failed) -> bool:
+def may_fail_over(failed: Failed) -> bool:
     """Whether another route may be tried at once: the request never left, or the upstream refused to begin it."""
     if not failed.sent:
         return failed.kind != "no_route"

@@ -1,4 +1,4 @@
-"""Which routes a call may take, and in which order they are tried. Pure but for the dice that are handed in.
+"""Which routes a call may take, and in which order they are tried. Pure but for the random numbers handed in.
 
 Weight 0 keeps a route configured but unused. Batch work stays on batch-allowed routes, whatever the weights.
 """
@@ -11,7 +11,7 @@ from ebbtide.catalog.model import Model, Route
 from ebbtide.dispatch.outcome import Failed, Source
 
 
-def plan_routes(model: Model, source: Source, dice: Random) -> tuple[Route, ...]:
+def plan_routes(model: Model, source: Source, rng: Random) -> tuple[Route, ...]:
     """The routes to try, one after the other: a weighted draw without replacement. Empty when none may be used."""
     routes = model.routes
     if len(routes) == 1:
@@ -19,7 +19,7 @@ def plan_routes(model: Model, source: Source, dice: Random) -> tuple[Route, ...]
     usable = [route for route in routes if _usable(route, source)]
     if len(usable) > 1:
         # Sorting by u^(1/w) draws in proportion to the weights (Efraimidis and Spirakis, 2006).
-        usable.sort(key=lambda route: -(dice.random() ** (1.0 / route.weight)))
+        usable.sort(key=lambda route: -(rng.random() ** (1.0 / route.weight)))
     return tuple(usable)
 
 

@@ -43,12 +43,10 @@ _PARAM = re.compile(r"[A-Za-z0-9_.\[\]-]{1,128}")
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """Who was asked, and when, in seconds of the monotonic clock."""
+    """Who was asked, and for what."""
 
     call: Call
     route: Route
-    started_at: float
-    finished_at: float
 
 
 def judge(reply: Reply | Broken, asked: Asked, clock: Clock) -> Outcome:
@@ -61,31 +59,31 @@ def judge(reply: Reply | Broken, asked: Asked, clock: Clock) -> Outcome:
         return _judge_status(reply, asked, clock)
     if reply.status >= 300:
         message = "The model's server answered with a redirect, which is not followed"
-        return _stamped(Failed("redirect", 502, "upstream_error", message, sent=True), asked)
+        return Failed("redirect", 502, "upstream_error", message, sent=True, route=asked.route.id)
     message = f"The model's server answered with status {reply.status} instead of an answer"
-    return _stamped(Failed("malformed", 502, "upstream_error", message, sent=True), asked)
+    return Failed("malformed", 502, "upstream_error", message, sent=True, route=asked.route.id)
 
 
 def judge_broken(reply: Broken, asked: Asked, usage: Usage | None = None) -> Failed:
     """The failure that a broken call is; `usage` where a charge is known all the same."""
     status, code, message = _BROKEN[reply.kind]
-    return _stamped(Failed(reply.kind, status, code, message, sent=reply.sent, usage=usage), asked)
+    return Failed(reply.kind, status, code, message, sent=reply.sent, usage=usage, route=asked.route.id)
 
 
 def judge_told(error: UpstreamError, status: int, asked: Asked, usage: Usage | None = None) -> Failed:
     """The failure that an upstream told in words, under the HTTP status that stands for it."""
     theirs = 400 <= status < 500 and status != 401
-    failed = Failed(
+    return Failed(
         kind="timeout" if status == 504 else "status",
         status=status,
         code=_CODES.get(status, "invalid_request" if theirs else "upstream_error"),
         message=_REFUSED_KEY if status == 401 else scrub(error.message, asked.route, asked.call.requested),
         sent=True,
+        route=asked.route.id,
         usage=usage,
         param=error.param if theirs and error.param and _PARAM.fullmatch(error.param) else None,
         upstream_code=safe_code(error.code) if theirs else None,
     )
-    return _stamped(failed, asked)
 
 
 def _judge_ok(reply: Reply, asked: Asked) -> Outcome:
@@ -96,7 +94,7 @@ def _judge_ok(reply: Reply, asked: Asked) -> Outcome:
         return judge_broken(Broken("malformed", sent=True), asked, _salvaged_usage(call.target, reply.body))
     if answer.error is not None:
         return judge_told(answer.error, _told_status(reply.body), asked, answer.usage)
-    return Answered(answer.body, answer.usage, asked.route.id, asked.started_at, asked.finished_at)
+    return Answered(answer.body, answer.usage, asked.route.id)
 
 
 def _judge_status(reply: Reply, asked: Asked, clock: Clock) -> Failed:
@@ -106,10 +104,6 @@ def _judge_status(reply: Reply, asked: Asked, clock: Clock) -> Failed:
         wait = queued_seconds(reply.retry_after, clock.now())
         return replace(failed, kind="model_queued", retry_after=wait, upstream_code="model_queued")
     return replace(failed, retry_after=retry_seconds(reply.retry_after, clock.now()))
-
-
-def _stamped(failed: Failed, asked: Asked) -> Failed:
-    return replace(failed, route=asked.route.id, started_at=asked.started_at, finished_at=asked.finished_at)
 
 
 class _Told(msgspec.Struct):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-import msgspec
-
-from ebbtide.dialects.openai.responses import error_of
 from ebbtide.dialects.openai.stream import ChatStream
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import Failed, as_error
@@ -18,13 +15,11 @@ from ebbtide.dispatch.send import Broken, Opened, StreamBroken
 class Streaming:
     """A stream that began. `failed` tells afterwards why it broke, None when it came whole."""
 
-    def __init__(self, opened: Opened, asked: Asked, monotonic: Callable[[], float]) -> None:
+    def __init__(self, opened: Opened, asked: Asked) -> None:
         self.route = asked.route.id
-        self.started_at = asked.started_at
         self.failed: Failed | None = None
         self._pieces = opened.pieces
         self._asked = asked
-        self._monotonic = monotonic
         self._chat = ChatStream(asked.call.requested, show_usage=asked.call.asks_usage)
 
     @property
@@ -39,7 +34,7 @@ class Streaming:
         try:
             async with aclosing(self._pieces) as pieces:
                 async for piece in pieces:
-                    shown = self._shown(chat.feed(piece))
+                    shown = b"".join(chat.feed(piece))
                     if shown:
                         yield shown
                     if chat.error is not None:
@@ -47,34 +42,17 @@ class Streaming:
         except StreamBroken as error:
             broken = error.broken
         if broken is None and chat.error is None:
-            shown = self._shown(chat.close())
+            shown = b"".join(chat.close())
             if shown:
                 yield shown
         self.failed = self._failure(broken)
         if self.failed is not None:
             raise as_error(self.failed)
 
-    def _shown(self, events: list[bytes]) -> bytes:
-        if self._chat.error is not None:
-            # The upstream's own words go through scrubbing first; nothing may follow an error.
-            events = events[: next((at for at, event in enumerate(events) if _is_error(event)), len(events))]
-        return b"".join(events)
-
     def _failure(self, broken: Broken | None) -> Failed | None:
-        chat, asked = self._chat, msgspec.structs.replace(self._asked, finished_at=self._monotonic())
+        chat, asked = self._chat, self._asked
         if chat.error is not None:
             return judge_told(chat.error, 502, asked, chat.usage)
         if chat.done:
             return None
         return judge_broken(broken or Broken("reset", sent=True), asked, chat.usage)
-
-
-def _is_error(event: bytes) -> bool:
-    if b'"error"' not in event:
-        return False
-    data = event.removeprefix(b"data: ").strip()
-    try:
-        told = msgspec.json.decode(data)
-    except msgspec.DecodeError:
-        return False
-    return isinstance(told, dict) and error_of(told) is not None

@@ -73,9 +73,9 @@ async def hold_unfinished(conn: Connection, file_id: str) -> bool:
 
 async def finish_file(
     conn: Connection, file_id: str, size: int, sha256: bytes, times: tuple[datetime, datetime | None]
-) -> None:
-    """`times`: when the file came to be, and when it goes."""
-    await conn.execute(_Q["finish_file"], file_id, size, sha256, *times)
+) -> bool:
+    """`times`: when the file came to be, and when it goes. False when somebody dropped the half-written file."""
+    return _count(await conn.execute(_Q["finish_file"], file_id, size, sha256, *times)) > 0
 
 
 async def drop_unfinished(conn: Connection, batch_id: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from ebbtide.dialects.openai.stream import error_event
-from ebbtide.dispatch.dispatcher import STREAM_TIMEOUTS, Dispatcher
+from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Failed, as_error
 from ebbtide.dispatch.streaming import Streaming
 from ebbtide.errors import UpstreamFailed
@@ -37,7 +37,7 @@ class ChatEvents:
 @asynccontextmanager
 async def forward_stream(dispatcher: Dispatcher, ask: Ask) -> AsyncIterator[ChatEvents]:
     """Open a stream; raises UpstreamFailed when none begins. Leaving the context closes it upstream."""
-    async with dispatcher.stream(ask.call(STREAM_TIMEOUTS)) as opened:
+    async with dispatcher.stream(ask.call()) as opened:
         if isinstance(opened, Failed):
             raise as_error(opened)
         yield ChatEvents(opened)

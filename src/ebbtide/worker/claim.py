@@ -37,7 +37,11 @@ _UNLIMITED: Final = 1 << 30
 
 
 class LeaseLost(Exception):
-    """This worker's lease has lapsed; what it held belongs to others now."""
+    """The lease of the worker numbered `worker_no` has lapsed; what it held belongs to others now."""
+
+    def __init__(self, worker_no: int) -> None:
+        super().__init__(worker_no)
+        self.worker_no = worker_no
 
 
 @dataclass(slots=True)
@@ -128,7 +132,7 @@ class Claimer:
     ) -> tuple[dict[str, int], list[Work]]:
         model = work_round.model
         if not await store.assert_alive(conn, work_round.worker_no):
-            raise LeaseLost
+            raise LeaseLost(work_round.worker_no)
         await store.lock_model(conn, model)
         accounts = sorted({c.account_id for c in candidates} | set(self._lanes.of_model(model)))
         states = await store.lock_user_states(conn, accounts, work_round.now)

@@ -1,6 +1,6 @@
 """A worker's lease, on the database's clock: one beat covers everything the worker holds.
 
-Whoever could not prolong it in time must take it for lost, even when the database only was out of reach.
+A worker that cannot renew in time must treat its lease as lost, even if only the database was unreachable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RETRY_SECONDS: Final = 1.0
 class Lease:
     """The registration of one worker process; it gets a new number each time its lease was lost.
 
-    A lease lasts `seconds` and is prolonged every `beat` seconds.
+    A lease lasts `seconds` and is prolonged every `beat` seconds. `worker_no` is None while there is no lease.
     """
 
     def __init__(self, database: Database, *, seconds: float, beat: float) -> None:
@@ -36,45 +36,52 @@ class Lease:
         self._beat = beat
         self._held_since = 0.0
         self._lapsed = asyncio.Event()
-        self.worker_no = 0
+        self.worker_no: int | None = None
 
-    async def register(self) -> None:
-        """Begin as a new worker. Raises Unavailable."""
+    async def register(self) -> int:
+        """Begin as a new worker; returns its number. Raises Unavailable."""
         began = time.monotonic()
         async with self._database.transaction() as conn:
-            self.worker_no = await store.register_worker(
-                conn, socket.gethostname(), os.getpid(), __version__, self._seconds
-            )
+            number = await store.register_worker(conn, socket.gethostname(), os.getpid(), __version__, self._seconds)
+        self.worker_no = number
         self._held_since = began
         self._lapsed.clear()
+        return number
 
-    def lapse(self) -> None:
-        """Somebody found out that the lease has lapsed."""
-        self._lapsed.set()
+    def lapse(self, worker_no: int) -> None:
+        """Somebody found out that this worker's lease has lapsed; what concerns an earlier number is old news."""
+        if worker_no == self.worker_no:
+            self._lapsed.set()
 
     async def keep(self) -> None:
-        """Beat until the lease is lost; then return."""
+        """Beat until the lease is lost; then return, with no number any more."""
+        worker_no = self.worker_no
+        if worker_no is not None:
+            await self._keep(worker_no)
+        self.worker_no = None
+
+    async def _keep(self, worker_no: int) -> None:
         rest = self._beat
         while time.monotonic() - self._held_since <= self._seconds:
             with suppress(TimeoutError):
                 async with asyncio.timeout(rest):
                     await self._lapsed.wait()
                     return
-            rest = self._beat if await self._prolong() else _RETRY_SECONDS
+            rest = self._beat if await self._prolong(worker_no) else _RETRY_SECONDS
 
-    async def _prolong(self) -> bool:
+    async def _prolong(self, worker_no: int) -> bool:
         """One beat; False when the database did not answer."""
         began = time.monotonic()
         try:
             async with self._database.transaction() as conn:
-                alive = await store.beat(conn, self.worker_no, self._seconds)
+                alive = await store.beat(conn, worker_no, self._seconds)
         except Unavailable as error:
-            log.warning("beat_missed", worker=self.worker_no, reason=error.message)
+            log.warning("beat_missed", worker=worker_no, reason=error.message)
             return False
         if alive:
             self._held_since = began
         else:
-            self.lapse()
+            self.lapse(worker_no)
         return True
 
     async def end(self) -> None:
@@ -82,5 +89,7 @@ class Lease:
 
         Raises Unavailable.
         """
+        if self.worker_no is None:
+            return
         async with self._database.transaction() as conn:
             await store.end_worker(conn, self.worker_no)

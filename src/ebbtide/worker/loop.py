@@ -25,12 +25,12 @@ from ebbtide.delivery.alerts import Alerts
 from ebbtide.delivery.deliver import Deliverer, Delivery
 from ebbtide.delivery.seal import seal_next
 from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL, prune_webhooks
+from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
 from ebbtide.files import retention
 from ebbtide.storage.notify import Listener
 from ebbtide.worker.claim import Claimer, LeaseLost, Round
 from ebbtide.worker.context import WorkerContext
-from ebbtide.worker.duties import Duty, repeat
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.lines import Lines
@@ -113,9 +113,9 @@ class Worker:
         self._deliverer.wake = webhooks.ring
         return [
             Duty("claim", self._claim_or_hold, POLL_SECONDS, _Bell(self._wake)),
-            Duty("validate", self._validate, 2.0, bells[0], patience=600),
+            Duty("validate", self.validate, 2.0, bells[0], patience=600),
             Duty("close", lambda now: closing.close_batches(database, now), 2.0, bells[1]),
-            Duty("seal", self._seal, 2.0, bells[2], patience=3_600),
+            Duty("seal", self.seal, 2.0, bells[2], patience=3_600),
             Duty("drop unstartable", self._drop_unstartable, 1.0, bells[3]),
             Duty("expire", lambda now: closing.expire_batches(database, now), 1.0),
             Duty("take over", lambda now: closing.take_over(database, now), 5.0),
@@ -128,18 +128,25 @@ class Worker:
 
     async def _keep_lease(self) -> None:
         while True:
+            worker_no = self._lease.worker_no
             await self._lease.keep()
-            await self._lease_lost()
+            await self._lease_lost(worker_no)
 
-    async def _validate(self, now: datetime) -> int:
-        context = self._context
-        if not context.catalog.current.is_settled:
-            return 0  # it cannot be told yet which models there are
+    async def validate(self, now: datetime) -> int:
+        """Validate the file batch that has waited longest; 0 when none waits, and while there is no lease.
+
+        Nor while it cannot be told which models there are.
+        """
+        worker_no, context = self._lease.worker_no, self._context
+        if worker_no is None or not context.catalog.current.is_settled:
+            return 0
         intake = Intake(context.database, context.catalog.current, context.settings.current, context.clock)
-        return await validate_next(intake, self._lease.worker_no)
+        return await validate_next(intake, worker_no)
 
-    async def _seal(self, now: datetime) -> int:
-        return await seal_next(self._context.database, self._lease.worker_no, self._context.clock)
+    async def seal(self, now: datetime) -> int:
+        """Seal the batch that has waited longest; 0 when none waits, and while there is no lease."""
+        worker_no = self._lease.worker_no
+        return 0 if worker_no is None else await seal_next(self._context.database, worker_no, self._context.clock)
 
     async def _purge(self, now: datetime) -> int:
         database = self._context.database
@@ -167,7 +174,8 @@ class Worker:
 
     async def _claim_round(self, now: datetime) -> int:
         """Claim for every model that may have something for us. Sleeps by itself, so it always says it did nothing."""
-        if self._settler.is_full:
+        worker_no = self._lease.worker_no
+        if worker_no is None or self._settler.is_full:
             return 0
         models = self._hungry
         self._hungry = set()
@@ -178,18 +186,18 @@ class Worker:
             async with self._context.database.connection() as conn:
                 models |= {*await claim_store.waiting_models(conn, now), *self._lanes.models()}
         try:
-            await self._claim_all(sorted(models), now)
-        except LeaseLost:
-            self._lease.lapse()
+            await self._claim_all(sorted(models), worker_no, now)
+        except LeaseLost as lost:
+            self._lease.lapse(lost.worker_no)
         return 0
 
-    async def _claim_all(self, models: list[str], now: datetime) -> None:
+    async def _claim_all(self, models: list[str], worker_no: int, now: datetime) -> None:
         settings = self._context.settings.current
         at_once = asyncio.Semaphore(_CLAIMS_AT_ONCE)
 
         async def claim(model: str) -> None:
             async with at_once:
-                await self._claimer.claim(Round(model, self._lease.worker_no, settings, now))
+                await self._claimer.claim(Round(model, worker_no, settings, now))
 
         results = await asyncio.gather(*map(claim, models), return_exceptions=True)
         self._hand_back(self._lanes.take_stranded())
@@ -272,19 +280,16 @@ class Worker:
     async def _register(self) -> None:
         while True:
             try:
-                await self._lease.register()
+                self._settler.worker_no = await self._lease.register()
+                return
             except Unavailable as error:
                 log.warning("worker_waits", reason=error.message)
                 await asyncio.sleep(_PAUSE_SECONDS)
-            else:
-                self._settler.worker_no = self._lease.worker_no
-                return
 
-    async def _lease_lost(self) -> None:
+    async def _lease_lost(self, worker_no: int | None) -> None:
         """Everything held belongs to others now: stop it, forget it, begin as a new worker."""
-        log.error("lease_lost", worker=self._lease.worker_no, running=len(self._running))
+        log.error("lease_lost", worker=worker_no, running=len(self._running))
         lost = list(self._running)
-        self._lease.worker_no = 0
         self._settler.forget()
         self._lanes.clear()
         self._unwell.clear()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
 from ebbtide.catalog.source import CatalogSource
-from ebbtide.dialects.openai.requests import named_model, read_line
+from ebbtide.dialects.openai.requests import line_body, named_model
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Call, Failed, Outcome
 from ebbtide.errors import Unavailable
@@ -49,7 +48,7 @@ class Runner:
         model = self.catalog.current.usable(work.model, work.role)
         if model is None:
             return Failed("no_route", 404, "model_not_found", f"Model '{work.model}' not found", sent=False)
-        body = bytes(read_line(await self._line(work)).body)
+        body = line_body(await self._line(work))
         return Call(
             target=work.batch.target,
             model=model,
@@ -69,12 +68,10 @@ class Runner:
 
 def broken(message: str, *, sent: bool) -> Failed:
     """The outcome of a run that this process could not bring to an end."""
-    now = time.monotonic()
-    return Failed("internal", 500, "upstream_error", message, sent=sent, started_at=now, finished_at=now)
+    return Failed("internal", 500, "upstream_error", message, sent=sent)
 
 
 def interrupted() -> Failed:
     """The outcome of a run that was cut off because its worker stops; it may pass."""
-    now = time.monotonic()
     message = "The worker stopped before the answer came"
-    return Failed("reset", 502, "upstream_error", message, sent=True, started_at=now, finished_at=now)
+    return Failed("reset", 502, "upstream_error", message, sent=True)

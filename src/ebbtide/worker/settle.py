@@ -53,6 +53,7 @@ class Settler:
         self._done: deque[Done] = deque()
         self._writing: list[Done] = []
         self._arrived = asyncio.Event()
+        self._generation = 0  # goes up each time everything is forgotten
         self.worker_no = 0
 
     @property
@@ -66,6 +67,7 @@ class Settler:
 
     def forget(self) -> None:
         """Drop what is not written: the lease lapsed, and the items are somebody else's."""
+        self._generation += 1
         self._done.clear()
         self._writing = []
 
@@ -88,8 +90,8 @@ class Settler:
             self._writing = []
 
     async def _settle(self, done: Sequence[Done]) -> None:
-        pause = _FIRST_PAUSE
-        while True:
+        pause, generation = _FIRST_PAUSE, self._generation
+        while generation == self._generation:
             try:
                 await self._write(done)
                 return
@@ -114,7 +116,7 @@ class Settler:
             await self._settle([unstorable(done[0])])
 
     async def _write(self, done: Sequence[Done]) -> None:
-        now = self._clock.now()
+        now, generation = self._clock.now(), self._generation
         verdicts = [judge(one, now, self._rng) for one in done]
         segments = await pack_answers(verdicts)
         async with self._database.transaction() as conn:
@@ -133,7 +135,8 @@ class Settler:
             if any(v.done.work.batch.no in stopping for v in stood):
                 await notify(conn, DUTY_CHANNEL)
             await self._holdings.tell(conn, self.worker_no, less=[one.work for one in done])
-        self._holdings.remove(one.work for one in done)
+        if generation == self._generation:
+            self._holdings.remove(one.work for one in done)
 
     async def _record(self, conn: Connection, stood: Sequence[Verdict], now: datetime) -> None:
         """Everything that counts: for the rows that were still ours, and in the transaction that moved them."""

@@ -16,7 +16,7 @@ from ebbtide.batches.settle_store import AttemptRow, FailedRow, ItemKey, LockedB
 from ebbtide.catalog.model import Model
 from ebbtide.catalog.prices import cost
 from ebbtide.dialects.values import Usage
-from ebbtide.dispatch.outcome import Answered, Failed, Outcome, may_pass, speaks_ill
+from ebbtide.dispatch.outcome import Answered, Failed, Outcome, is_retryable, speaks_ill
 from ebbtide.worker.lanes import Work
 
 Verb = Literal["complete", "fail", "retry", "hand_back"]
@@ -127,7 +127,7 @@ def judge(done: Done, now: datetime, rng: random.Random) -> Verdict:
 
 def _judge_failure(done: Done, failed: Failed, now: datetime, rng: random.Random) -> Verdict:
     bill = None if failed.cost_unknown else _bill(done, failed.usage) if failed.usage else ZERO
-    if not may_pass(failed):
+    if not is_retryable(failed):
         return Verdict(done, "fail", failed.usage, bill)
     window_end = done.work.batch.expires_at
     if failed.kind == "model_queued":

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from tests.fake_upstream import Behaviour, FakeUpstream
-from tests.gateway import TestGateway, embedding_model, models_file, start_gateway
+from tests.gateway import TestGateway, chat_model, embedding_model, models_file, start_gateway
 
 from ebbtide.accounts.roles import Role
 
@@ -168,3 +170,53 @@ async def test_an_unfinished_body_costs_nothing(gateway: TestGateway, upstream: 
     assert await reader.read() == b""
     assert (await gateway.call("POST", CHAT, json=chat())).status == 200
     assert upstream.count == 1
+
+
+async def test_a_body_that_never_comes_whole_is_given_up(database_url: str, models: Path) -> None:
+    async with start_gateway(database_url, models, role="api", environ={"REQUEST_TIMEOUT_SECONDS": "1"}) as gateway:
+        for path in (CHAT, "/v1/embeddings"):
+            reader, writer = await dial(gateway, path, b'{"model": "chat-1"', length=1_000)
+            async with asyncio.timeout(10):
+                assert b" 504 " in await reader.readline()
+            writer.close()
+
+
+async def test_a_reader_that_stops_reading_its_stream_is_given_up(database_url: str, tmp_path: Path) -> None:
+    gone = asyncio.Event()
+
+    async def stream_for_ever(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        event = b'data: {"choices":[{"delta":{"content":"%b"}}]}\n\n' % (b"x" * 60_000)
+        try:
+            while True:
+                writer.write(event)
+                await writer.drain()
+        except ConnectionError:
+            gone.set()
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(stream_for_ever, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    models = models_file(tmp_path, chat_model(f"http://127.0.0.1:{port}/v1"))
+    environ = {"STREAM_REQUEST_TIMEOUT_SECONDS": "1"}
+    async with server, start_gateway(database_url, models, role="api", environ=environ) as gateway:
+        body = msgspec.json.encode(chat(stream=True))
+        reader, writer = await dial(gateway, CHAT, body, length=len(body))
+        assert b" 200 " in await reader.readline()
+        async with asyncio.timeout(10):
+            await gone.wait()
+        writer.transport.abort()
+
+
+async def dial(
+    gateway: TestGateway, path: str, body: bytes, *, length: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A POST on a connection of its own, `length` bytes of body announced."""
+    parts = urlsplit(gateway.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1024)
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {gateway.admin_key}\r\n"
+    writer.write(f"{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n".encode() + body)
+    await writer.drain()
+    return reader, writer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +13,8 @@ from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, Route
 from ebbtide.catalog.policies import PolicySource, RouteChoice, choose_route
 from ebbtide.catalog.source import FixedSource
+from ebbtide.clock import SystemClock
+from ebbtide.duties import repeat
 from ebbtide.errors import InvalidRequest
 from ebbtide.records.audit import list_audit
 from ebbtide.storage.notify import Listener
@@ -127,7 +130,8 @@ async def test_each_change_has_one_audit_row_and_no_change_none(database: Databa
 async def test_another_process_is_told(database: Database, plain: FixedSource) -> None:
     source = PolicySource(plain)
     async with Listener(database) as listener:
-        following = asyncio.create_task(source.follow(database, listener))
+        duty = source.following(database, listener)
+        following = asyncio.create_task(repeat(duty, SystemClock(), random.Random()))
         async with asyncio.timeout(10):
             while not _is_heard(listener):  # noqa: ASYNC110  the listener connects
                 await asyncio.sleep(0.01)
@@ -135,7 +139,7 @@ async def test_another_process_is_told(database: Database, plain: FixedSource) -
         async with asyncio.timeout(policies.POLL_SECONDS + 5):
             while not allowed(source)["chat/cloud"]:  # noqa: ASYNC110  what the rooms see
                 await asyncio.sleep(0.01)
-        assert await source.check() is None
+        assert await duty.check() is None
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 

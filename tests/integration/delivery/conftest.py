@@ -61,7 +61,7 @@ class Desk:
     settings: SettingsSource = field(default_factory=lambda: SettingsSource(PRIVATE))
 
     def deliverer(
-        self, worker_no: int = 1, *, poster: Poster | None = None, at_once: int = 64, timeout: float = 10
+        self, worker_no: int | None = 1, *, poster: Poster | None = None, at_once: int = 64, timeout: float = 10
     ) -> Deliverer:
         poster = poster or Poster(self.ca_file, resolve=here, timeout=timeout)
         delivery = Delivery(self.database, self.settings, self.clock, poster, random.Random(1))
@@ -69,7 +69,7 @@ class Desk:
 
     async def account(self, name: str, role: Role = Role.INTERNAL) -> Principal:
         account = await create_account(self.database, name, role, self.clock.now())
-        return Principal(account.id, f"key_{name}", role, name)
+        return Principal(account.id, f"key_{name}", role)
 
     async def webhook(self, principal: Principal, url: str | None, **more: bool) -> str:
         """Set it; the secret, empty when it is not new."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 from tests.domain import World, answered, books, failed, jsonl, request
 from zstandard import ZstdError
 
@@ -19,8 +20,11 @@ from ebbtide.batches.progress import read_batch
 from ebbtide.batches.results import Result, stream_results
 from ebbtide.delivery.export import export_results
 from ebbtide.delivery.seal import seal_next
+from ebbtide.delivery.seal import write_results as write
 from ebbtide.errors import Conflict, NotFound
+from ebbtide.files import store as files
 from ebbtide.files.library import delete_file, get_file
+from ebbtide.storage.pool import Database
 
 
 async def finished(world: World, count: int = 6, *, text: str = "Fine") -> Job:
@@ -168,6 +172,27 @@ async def test_one_that_lost_its_lease_while_sealing_leaves_no_trace(
     assert await world.value("select count(*) from batch_files where purpose = 'batch_output'") == 2
     orphans = "select count(*) from batch_file_chunks where file_id not in (select id from batch_files)"
     assert await world.value(orphans) == 0
+
+
+async def test_a_file_that_is_gone_at_the_last_moment_is_not_published(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await finished(world)
+
+    async def write_in_vain(database: Database, *args: Any) -> None:
+        await write(database, *args)
+        async with database.transaction() as conn:
+            await files.drop_unfinished(conn, job.id)
+
+    with monkeypatch.context() as patch, capture_logs() as logs:
+        patch.setattr("ebbtide.delivery.seal.write_results", write_in_vain)
+        assert await seal_once(world) == 1
+    assert [entry["event"] for entry in logs] == ["seal_superseded"]
+    half = await world.job(job)
+    assert (half.status, half.output_id, half.error_id) == ("finalizing", None, None)
+    await world.value("update workers set lease_until = now() returning 1")
+    await seal_once(world)
+    assert len(lines(await world.content((await world.job(job)).output_id))) == 4
 
 
 @pytest.mark.parametrize("when", ["before", "while"])

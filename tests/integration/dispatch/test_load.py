@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 
 import pytest
 from tests.wire import Wire
 
 from ebbtide.batches.standing_store import read_room
+from ebbtide.clock import SystemClock
 from ebbtide.dispatch import load
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
+from ebbtide.duties import repeat
 from ebbtide.errors import Unavailable
 from ebbtide.storage.pool import Database
 
@@ -76,7 +79,7 @@ async def test_a_process_that_stops_takes_its_rows_back_and_old_ones_with_them(
             "('lives', 'm', 1, now())"
         )
     reporter = LoadReporter(database, dispatcher, process_name())
-    running = asyncio.create_task(reporter.run())
+    running = asyncio.create_task(repeat(reporter.duty(), SystemClock(), random.Random()))
     dispatcher.in_flight["m", "interactive"] = 4
     async with asyncio.timeout(10):
         while await seen_by(database, "there") != 5:  # noqa: ASYNC110  told after half a second
@@ -98,7 +101,7 @@ async def test_a_database_that_is_away_is_waited_for(
         wire.sever()
         with pytest.raises(Unavailable):
             await reporter.report()
-        running = asyncio.create_task(reporter.run())
+        running = asyncio.create_task(repeat(reporter.duty(), SystemClock(), random.Random()))
         wire.cut = False
         async with asyncio.timeout(20):
             while await seen_by(database, "there") != 1:  # noqa: ASYNC110  told once it is back

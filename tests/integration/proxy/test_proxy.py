@@ -34,7 +34,7 @@ async def dispatcher() -> AsyncIterator[Dispatcher]:
         yield Dispatcher(sender)
 
 
-def ask(url: str, *, timeouts: Timeouts | None = None, **members: Any) -> Ask:
+def ask(url: str, *, timeouts: Timeouts = Timeouts(), **members: Any) -> Ask:  # noqa: B008  frozen
     request = {"model": "alias", "messages": [{"role": "user", "content": "hello there"}], **members}
     route = Route(id="r", kind="vllm", model="acme/Upstream-7B", base_url=url, api_key="sk-topsecret")
     model = Model(id="canonical", type="chat", routes=(route,), aliases=("alias",))
@@ -193,7 +193,7 @@ async def test_a_whole_stream_keeps_its_connection(upstream: FakeUpstream, dispa
 async def test_the_stand_in_streams_too(dispatcher: Dispatcher) -> None:
     asked = ask("http://unused", stream=True)
     here = Model(id="m", type="chat", routes=(Route(id="here", kind="standin", model="inside", latency=0.05),))
-    raw = await through(dispatcher, Ask("chat", here, asked.body))
+    raw = await through(dispatcher, Ask("chat", here, asked.body, asked.timeouts))
     assert b"stand-in" in raw
     assert b"inside" not in raw
     assert raw.endswith(b"data: [DONE]\n\n")

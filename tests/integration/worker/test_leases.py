@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.domain import World, answered, books, failed, jsonl, request
+from tests.domain import Hands, World, answered, books, failed, jsonl, request
 from tests.fake_upstream import Behaviour
 
 from ebbtide.batches import closing
@@ -18,8 +18,8 @@ from ebbtide.batches.model import Job
 from ebbtide.clock import SystemClock
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import Answered, Outcome
+from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
-from ebbtide.worker.duties import Duty, repeat
 from ebbtide.worker.loop import Worker
 
 
@@ -104,9 +104,7 @@ async def test_a_worker_that_ends_with_items_in_hand_leaves_them_to_be_taken_ove
     """A claim may have committed just as its worker stopped: nobody but the database knows of those items."""
     job = await world.many(3)
     lease = world.lease()
-    await lease.register()
-    hands = await world.hands()
-    hands.worker_no = lease.worker_no
+    hands = Hands(world, await lease.register())
     await hands.claim()
     await lease.end()
     assert await take_over(world) == 3
@@ -149,6 +147,38 @@ async def test_losing_the_lease_cancels_the_calls_and_begins_anew(world: World) 
     assert (ended.completed, ended.cost_unknown_attempts) == (2, 2)
     assert {item["claim_epoch"] for item in await world.items(job)} == {2}
     assert await books(world.database) == {}
+
+
+async def test_what_is_said_of_an_earlier_lease_does_not_end_this_one(world: World) -> None:
+    """A claim round tells of a lost lease when all its claims have ended: the worker may have a new one by then."""
+    lease = world.lease(seconds=60, beat=0.01)
+    worker_no = await lease.register()
+    until = "select lease_until from workers where no = $1"
+    before = await world.value(until, worker_no)
+    lease.lapse(worker_no - 1)
+    keeping = asyncio.create_task(lease.keep())
+
+    async def was_prolonged() -> bool:
+        return bool(await world.value(until, worker_no) > before)
+
+    await world.until(was_prolonged)
+    assert not keeping.done()
+    lease.lapse(worker_no)
+    await asyncio.wait_for(keeping, 5)
+    assert lease.worker_no is None
+
+
+async def test_a_worker_without_a_lease_neither_validates_nor_seals(world: World) -> None:
+    """Two that lost theirs in one outage would be the same nobody, and spoil each other's files."""
+    sealing = await world.validated(jsonl([request("b")]))
+    waiting = await world.from_file(jsonl([request("a")]))
+    hands = await world.hands()
+    await hands.claim()
+    await hands.settle((hands.running[0], answered()))
+    worker = Worker(world.context(), world.lease())
+    assert await worker.validate(world.clock.now()) == 0
+    assert await worker.seal(world.clock.now()) == 0
+    assert [(await world.job(job)).status for job in (waiting, sealing)] == ["validating", "finalizing"]
 
 
 async def test_a_stopping_worker_hands_back_what_was_not_sent_and_lets_the_rest_finish(world: World) -> None:
@@ -230,7 +260,7 @@ async def test_an_outcome_that_cannot_be_stored_fails_alone(world: World) -> Non
     hands = await world.hands()
     await hands.claim()
     # More tokens than the column holds.
-    poison = Answered(b"{}", Usage(10**12, 0, 1, 0), "r", 0.0, 1.0)
+    poison = Answered(b"{}", Usage(10**12, 0, 1, 0), "r")
     works = list(hands.running)
     with capture_logs() as logs:
         await hands.settle(*((work, poison if n == 4 else answered()) for n, work in enumerate(works)))

@@ -13,8 +13,7 @@ async def test_what_it_still_holds_is_taken_over_at_once(world: World) -> None:
     """As after a claim that was broken off at the moment of its commit, of which the worker never learned."""
     job = await world.many(3)
     lease = world.lease(seconds=600)
-    await lease.register()
-    hands = Hands(world, lease.worker_no)
+    hands = Hands(world, await lease.register())
     assert len(await hands.claim()) == 3
     await lease.end()
     assert await closing.take_over(world.database, world.clock.now()) == 3
@@ -25,8 +24,7 @@ async def test_what_it_still_holds_is_taken_over_at_once(world: World) -> None:
 async def test_it_waits_for_its_own_last_transaction(world: World) -> None:
     await world.many(3)
     lease = world.lease(seconds=600)
-    await lease.register()
-    hands = Hands(world, lease.worker_no)
+    hands = Hands(world, await lease.register())
     async with world.database.transaction() as conn:
         await conn.execute("select no from workers where no = $1 for key share", lease.worker_no)
         ending = asyncio.create_task(lease.end())

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.api.openai.render import result_list
 from ebbtide.batches.results import Result
-from ebbtide.files.model import Page
+from ebbtide.page import Page
 
 
 def shown(state: str, code: str | None = None, status: int | None = None) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from structlog.testing import capture_logs
 
 from ebbtide.catalog.source import FileSource
 from ebbtide.catalog.upstreams import Upstream, UpstreamSource
+from ebbtide.clock import SystemClock
+from ebbtide.duties import repeat
 from ebbtide.errors import SetupError, UpstreamFailed
 
 FILE = "models:\n  - id: {name}\n    routes: [{{id: r, kind: standin}}]\n"
@@ -86,7 +89,7 @@ async def test_watching_sees_a_replaced_file(tmp_path: Path) -> None:
     path.write_text(FILE.format(name="one"))
     source = SignallingSource(path)
     await source.start()
-    watching = asyncio.create_task(source.watch())
+    watching = asyncio.create_task(repeat(source.duties()[0], SystemClock(), random.Random()))
     new = tmp_path / "new"
     new.write_text(FILE.format(name="two"))
     new.rename(path)

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 from ebbtide.catalog.model import Model, Route
-from ebbtide.dispatch.outcome import may_pass
+from ebbtide.dispatch.outcome import is_retryable
 from ebbtide.dispatch.plan import nothing_planned, plan_routes
 
 
@@ -39,8 +39,8 @@ def test_weight_zero_is_unused() -> None:
 
 def test_the_first_choice_follows_the_weights() -> None:
     three = model(route("a", weight=6), route("b", weight=3), route("c", weight=1))
-    dice = Random(7)
-    firsts = Counter(plan_routes(three, "batch", dice)[0].id for _ in range(20_000))
+    rng = Random(7)
+    firsts = Counter(plan_routes(three, "batch", rng)[0].id for _ in range(20_000))
     assert abs(firsts["a"] / 20_000 - 0.6) < 0.02
     assert abs(firsts["b"] / 20_000 - 0.3) < 0.02
     assert abs(firsts["c"] / 20_000 - 0.1) < 0.02
@@ -48,8 +48,8 @@ def test_the_first_choice_follows_the_weights() -> None:
 
 def test_no_allowed_route_is_final_and_a_resting_one_is_not() -> None:
     never = nothing_planned(model(route("cloud", local=False)), "batch")
-    assert (never.status, never.code, may_pass(never)) == (400, "batch_route_unavailable", False)
+    assert (never.status, never.code, is_retryable(never)) == (400, "batch_route_unavailable", False)
     resting = nothing_planned(model(route("own", weight=0)), "batch")
-    assert (resting.status, resting.code, may_pass(resting)) == (503, "service_unavailable", True)
+    assert (resting.status, resting.code, is_retryable(resting)) == (503, "service_unavailable", True)
     assert not never.sent
     assert not resting.cost_unknown

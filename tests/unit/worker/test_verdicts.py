@@ -17,7 +17,7 @@ from ebbtide.accounts.roles import Role
 from ebbtide.batches.claim_store import ClaimableBatch, ClaimedItem
 from ebbtide.catalog.model import Model, Pricing
 from ebbtide.dialects.values import Usage
-from ebbtide.dispatch.outcome import Answered, Failed, FailureKind, Outcome, may_pass
+from ebbtide.dispatch.outcome import Answered, Failed, FailureKind, Outcome, is_retryable
 from ebbtide.files.chunks import unpack
 from ebbtide.worker.lanes import Work
 from ebbtide.worker.segments import SEGMENT_BYTES, pack_answers
@@ -36,7 +36,7 @@ def done(outcome: Outcome | None, *, attempts: int = 0, window: timedelta | None
 
 
 def answer(body: bytes = b"{}", usage: Usage | None = USAGE) -> Answered:
-    return Answered(body, usage, "r", 0.0, 1.0)
+    return Answered(body, usage, "r")
 
 
 def failure(status: int = 503, kind: FailureKind = "status", **more: Any) -> Failed:
@@ -105,7 +105,7 @@ def test_any_failure_is_tried_again_in_time_or_is_final(
     verdict = judge(done(outcome, attempts=attempts, window=left), NOW, random.Random(seed))
     row = verdict.attempt()
     assert row.attempt == attempts + 1
-    if not may_pass(outcome):
+    if not is_retryable(outcome):
         assert verdict.verb == "fail"
     if verdict.verb == "retry":
         assert verdict.ready_at is not None

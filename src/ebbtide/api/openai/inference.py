@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,21 +14,21 @@ from ebbtide.api.answers import Streamed, answer_json, while_connected
 from ebbtide.api.bodies import JSON_BODY_LIMIT, read_body
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import model_list, model_object
-from ebbtide.api.routing import Closed, Described, Endpoint, Timeout
+from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.catalog.catalog import Catalog
-from ebbtide.catalog.model import Model, ModelType
+from ebbtide.catalog.model import Model
 from ebbtide.dialects.openai.batch import ModelList, ModelObject
 from ebbtide.dialects.openai.bodies import Chat, Embeddings
 from ebbtide.dialects.openai.requests import parse_body
-from ebbtide.dialects.values import Body
-from ebbtide.dispatch.dispatcher import STREAM_TIMEOUTS, Dispatcher
-from ebbtide.dispatch.outcome import Timeouts
+from ebbtide.dialects.values import ENDPOINT_FOR, Body, Target
+from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.dispatch.outcome import STREAM_GAP_SECONDS, Timeouts
 from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.proxy.forward import Ask, forward
 from ebbtide.proxy.stream import MEDIA_TYPE, forward_stream
+from ebbtide.weight import by_weight, in_turn
 
-_LARGE: Final = 256 * 1024  # bytes of a body above which checking it is work for a thread
-_TYPES: Final[dict[Literal["chat", "embeddings"], ModelType]] = {"chat": "chat", "embeddings": "embedding"}
+_SHARE: Final = 0.99  # of the time a stream may take: the upstream's, so that its end can still be told
 _STREAM_HEADERS: Final = {"content-type": MEDIA_TYPE, "cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
@@ -66,13 +65,12 @@ async def _events(dispatcher: Dispatcher, ask: Ask) -> AsyncIterator[bytes]:
                 yield piece
 
 
-async def _read_ask(
-    gateway: Gateway, request: Request, principal: Principal, target: Literal["chat", "embeddings"]
-) -> Ask:
+async def _read_ask(gateway: Gateway, request: Request, principal: Principal, target: Target) -> Ask:
     raw = await read_body(request, JSON_BODY_LIMIT)
-    body = parse_body(target, raw) if len(raw) <= _LARGE else await asyncio.to_thread(parse_body, target, raw)
+    async with in_turn(len(raw)):
+        body = await by_weight(len(raw), parse_body, target, raw)
     model = _usable(gateway.catalog.current, body.model, principal)
-    if model.type != _TYPES[target]:
+    if model.type != ENDPOINT_FOR[target].model_type:
         raise InvalidRequest(f"Model {body.model!r} does not serve {target}: it is of type {model.type}", param="model")
     return Ask(target, model, body, _timeouts(gateway, body))
 
@@ -80,8 +78,8 @@ async def _read_ask(
 def _timeouts(gateway: Gateway, body: Body) -> Timeouts:
     settings = gateway.settings.current
     if body.stream:
-        return Timeouts(STREAM_TIMEOUTS.connect, settings.stream_request_timeout_seconds, STREAM_TIMEOUTS.gap)
-    return Timeouts(STREAM_TIMEOUTS.connect, settings.request_timeout_seconds)
+        return Timeouts(total=settings.stream_request_timeout_seconds * _SHARE, gap=STREAM_GAP_SECONDS)
+    return Timeouts(total=settings.request_timeout_seconds)
 
 
 def _usable(catalog: Catalog, name: str, principal: Principal) -> Model:
@@ -109,7 +107,6 @@ ROUTES: tuple[Endpoint, ...] = (
         create_chat_completion,
         "Create a chat completion, whole or as a stream",
         Described(request=Chat, answer="application/json", streams=True, errors=_ERRORS),
-        Timeout.OWN,
     ),
     Closed(
         "POST",
@@ -117,6 +114,5 @@ ROUTES: tuple[Endpoint, ...] = (
         create_embeddings,
         "Create embeddings",
         Described(request=Embeddings, answer="application/json", errors=_ERRORS),
-        Timeout.OWN,
     ),
 )
