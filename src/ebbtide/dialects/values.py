@@ -17,6 +17,7 @@ Target = Literal["chat", "embeddings", "responses", "messages", "gemini"]
 ENDPOINTS: dict[str, Target] = {"/v1/chat/completions": "chat", "/v1/embeddings": "embeddings"}
 
 MAX_DEPTH = 64
+REQUEST_DEPTH = MAX_DEPTH + 1  # of a batch's request: its body may nest as deep as it may when sent on its own
 MAX_TOKENS = 2**31 - 1
 BOM = b"\xef\xbb\xbf"
 
@@ -87,18 +88,18 @@ def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DE
     try:
         value: object = _decode(data)
     except RecursionError:
-        raise too_deep(max_depth) from None
+        raise too_deep() from None
     except ValueError as error:  # msgspec's DecodeError is one
         raise InvalidRequest(f"not parseable as valid JSON: {error}") from None
     # Fewer brackets than levels allowed cannot nest deeper; most bodies end here.
     if data.count(b"{") + data.count(b"[") > max_depth and _deeper_than(value, max_depth):
-        raise too_deep(max_depth)
+        raise too_deep()
     return value
 
 
-def too_deep(max_depth: int = MAX_DEPTH) -> InvalidRequest:
-    """The refusal of JSON nested deeper than `max_depth` levels."""
-    return InvalidRequest(f"nested too deeply: at most {max_depth} levels of arrays and objects")
+def too_deep() -> InvalidRequest:
+    """The refusal of JSON nested too deeply; it tells the levels of a body, whatever the body stood in."""
+    return InvalidRequest(f"nested too deeply: at most {MAX_DEPTH} levels of arrays and objects")
 
 
 def members_replaced(raw: bytes, changes: dict[str, object]) -> bytes:
