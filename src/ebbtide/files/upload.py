@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ebbtide import ids
-from ebbtide.accounts.roles import Role
+from ebbtide.accounts.roles import Role, refusal
 from ebbtide.accounts.store import Principal
 from ebbtide.errors import Forbidden, InvalidRequest, LimitReached, TooLarge
 from ebbtide.files import store
@@ -46,8 +46,9 @@ class NewFile:
 
 async def check_may_upload(database: Database, principal: Principal, settings: Settings, now: datetime) -> None:
     """Raise Forbidden below BATCH_MIN_ROLE, LimitReached over the hourly count."""
-    if principal.role < Role(settings.batch_min_role):
-        raise Forbidden("Your role may not upload files for batches")
+    needed = Role(settings.batch_min_role)
+    if principal.role < needed:
+        raise Forbidden(refusal(principal.role, "upload files for batches", needed))
     async with database.connection() as conn:
         recent = await store.count_uploads(conn, principal.account_id, now - timedelta(hours=1))
     if recent >= settings.batch_file_uploads_per_hour:
