@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 import sys
@@ -129,6 +130,29 @@ async def _copy(pieces: AsyncIterator[bytes], file: BinaryIO) -> None:
         file.write(piece)
 
 
+def check_output(output: str | None) -> None:
+    """Find out now, not after hours of waiting, whether results can be written to `output`. Raises SetupError."""
+    if output is None or output == "-":
+        return
+    try:
+        path = Path(output).resolve()
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        with _part(path).open("wb"):
+            _part(path).unlink()
+    except OSError as error:
+        raise SetupError(f"Cannot write {output}: {error.strerror or error}.") from error
+
+
+def _part(path: Path) -> Path:
+    """Where a file is written until it is whole."""
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file that takes the place of `path` when the block ends well, and leaves no trace when it does not.
@@ -141,7 +165,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             with path.open("wb") as file:
                 yield file
             return
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part = _part(path)
         with part.open("wb") as file:
             try:
                 yield file
