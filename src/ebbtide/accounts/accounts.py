@@ -60,8 +60,17 @@ async def resume_account(database: Database, account_id: str) -> Account:
 
 
 async def delete_account(database: Database, account_id: str) -> Account:
-    """Refuse the account's keys for good and free its name; its rows stay. Raises NotFound."""
-    return await _set_state(database, account_id, "deleted")
+    """Refuse the account's keys for good and free its name; its rows stay.
+
+    Raises NotFound, and Conflict for the last administrator that may act: nobody could make another over HTTP.
+    """
+    async with database.transaction() as conn:
+        if await store.lock_admins(conn) == [account_id]:
+            raise Conflict("This is the last administrator; make another one first")
+        account = await store.set_state(conn, account_id, "deleted")
+    if account is None:
+        raise _missing(account_id)
+    return account
 
 
 async def ensure_admin(database: Database, now: datetime) -> str | None:

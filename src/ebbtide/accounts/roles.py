@@ -31,3 +31,9 @@ class Role(Enum):
 
     def __ge__(self, other: Role) -> bool:
         return self.rank >= other.rank
+
+
+def refusal(role: Role, deed: str, needed: Role) -> str:
+    """What is told to whoever has `role`, tries to `deed` and would need another role."""
+    higher = "" if needed is Role.ADMIN else " or higher"
+    return f"Your role ({role.value}) may not {deed}; it takes the role {needed.value}{higher}"

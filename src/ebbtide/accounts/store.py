@@ -108,6 +108,10 @@ async def set_role(conn: Connection, account_id: str, role: Role) -> Account | N
     return _account(await conn.fetchrow(Q["set_role"], account_id, role.value))
 
 
+async def lock_admins(conn: Connection) -> list[str]:
+    return [row["id"] for row in await conn.fetch(Q["lock_admins"])]
+
+
 async def set_state(conn: Connection, account_id: str, state: AccountState) -> Account | None:
     return _account(await conn.fetchrow(Q["set_state"], account_id, state))
 

@@ -37,6 +37,10 @@ set role = $2
 where id = $1 and state <> 'deleted'
 returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd;
 
+-- name: lock_admins
+-- The administrators that may act, kept as they are until the transaction ends.
+select id from accounts where role = 'admin' and state = 'active' order by id for no key update;
+
 -- name: set_state
 -- Suspend, resume or delete a living account.
 update accounts

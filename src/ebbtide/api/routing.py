@@ -121,7 +121,7 @@ class _Path:
             return await endpoint.handler(self._gateway, request)
         principal = await authenticate(self._gateway.authenticator, request)
         if isinstance(endpoint, Admin) and principal.role < Role.ADMIN:
-            raise Forbidden("Only administrators may do this")
+            raise Forbidden("Only administrators may do this: it takes the role admin")
         return await endpoint.handler(self._gateway, request, principal)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ebbtide.accounts.roles import Role
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, is_auto_name
+from ebbtide.dialects.openai.faults import with_name
 from ebbtide.dialects.openai.requests import check_batch_body, parse_line
 from ebbtide.dialects.values import ENDPOINT_AT, ENDPOINT_FOR, Target
 from ebbtide.errors import InvalidRequest
@@ -58,7 +59,7 @@ class RequestChecker:
             body = check_batch_body(self.target, line.body)
             return Checked(line.custom_id, self._model_of(body.model).id, body.max_tokens)
         except InvalidRequest as error:
-            raise _named(error, line.custom_id) from None
+            raise with_name(error, line.custom_id) from None
 
     def _check_url(self, url: str) -> None:
         if self.endpoint is None:
@@ -102,9 +103,3 @@ def resolve_for_batch(rules: Rules, name: str, target: Target) -> Model:
             f"Model '{name}' has no route that batch work may use", code=ROUTE_UNAVAILABLE, param="model"
         )
     return model
-
-
-def _named(error: InvalidRequest, custom_id: str) -> InvalidRequest:
-    named = InvalidRequest(error.message, code=error.code, param=error.param)
-    named.add_note(custom_id)
-    return named

@@ -23,6 +23,7 @@ from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL, Item, Job, window_
 from ebbtide.batches.progress import Moment, read_batch
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.clock import Clock
+from ebbtide.dialects.openai.faults import at_index, read_custom_id, with_name
 from ebbtide.dialects.openai.requests import CreateBatch, check_count
 from ebbtide.dialects.values import ENDPOINT_AT, Target
 from ebbtide.errors import Forbidden, InvalidRequest, Unauthenticated
@@ -148,9 +149,9 @@ def _check_requests(
     items = []
     for index, raw in enumerate(requests):
         line = memoryview(raw)
-        if len(line) > longest:
-            raise InvalidRequest(f"requests[{index}]: larger than {longest // 1024} KiB", param=f"requests[{index}]")
         try:
+            if len(line) > longest:
+                raise with_name(InvalidRequest(f"larger than {longest // 1024} KiB"), read_custom_id(line))
             checked = checker.check(line)
         except InvalidRequest as error:
             raise _at_index(error, index) from None
@@ -160,12 +161,9 @@ def _check_requests(
 
 
 def _at_index(error: InvalidRequest, index: int) -> InvalidRequest:
-    custom_id = getattr(error, "__notes__", [None])[0]
-    named = f" (custom_id {custom_id!r})" if custom_id is not None else ""
-    where = f"requests[{index}]"
-    param = f"{where}.{error.param}" if error.param else where
-    code = error.code if error.code == ROUTE_UNAVAILABLE else None  # the other codes are those of a file's lines
-    return InvalidRequest(f"{where}{named}: {error.message}", code=code, param=param)
+    named = at_index(error, index)
+    named.code = error.code if error.code == ROUTE_UNAVAILABLE else None  # the other codes are those of a file's lines
+    return named
 
 
 async def _create_from_file(intake: Intake, principal: Principal, create: CreateBatch, wish: Wish) -> Job:

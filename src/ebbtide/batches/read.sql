@@ -32,7 +32,7 @@ select exists (select from batch_jobs where id = $2 and account_id = $1);
 -- name: list_items
 -- A batch's items in submission order, from after a cursor on.
 select id, custom_id, state, request_id, segment, answer_offset, answer_length,
-       error_code, error_message, error_status
+       error_code, error_message, error_status, attempts
 from batch_items where batch_no = $1 and id > $2 order by id limit $3;
 
 -- name: read_segments

@@ -21,7 +21,10 @@ _SEGMENT_GROUP = 16
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
-    """One request's outcome so far. `answer` is the endpoint's JSON, there for completed ones only."""
+    """One request's outcome so far. `answer` is the endpoint's JSON, there for completed ones only.
+
+    `attempts` counts its tries so far.
+    """
 
     id: int
     custom_id: str
@@ -31,6 +34,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     error_code: str | None
     error_message: str | None
     error_status: int | None
+    attempts: int = 0
 
 
 async def list_results(database: Database, job: Job, after: int | None, limit: int) -> Page[Result]:
@@ -104,4 +108,5 @@ def _result(row: Any, answer: bytes | None) -> Result:
         row["error_code"],
         row["error_message"],
         row["error_status"],
+        row["attempts"],
     )

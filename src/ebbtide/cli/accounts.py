@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 
 from cyclopts import App
@@ -14,8 +15,9 @@ from ebbtide.cli.actor import actor
 from ebbtide.cli.amounts import Limit, read_amount
 from ebbtide.cli.bootflags import DatabaseFlags, read_config
 from ebbtide.cli.database import open_database
-from ebbtide.cli.output import AsJson, print_rows
+from ebbtide.cli.output import AsJson, print_rows, tell
 from ebbtide.clock import SystemClock
+from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
 app = App(name="accounts", help="Accounts: who may use the gateway, and as what.")
@@ -28,7 +30,15 @@ async def create(name: str, /, *, role: Role = Role.FREE, json: AsJson = False, 
     """Make an account. It has no key yet: see `ebbtide keys create`."""
     async with open_database(read_config(flags)) as database:
         account = await accounts.create_account(database, name, role, SystemClock().now())
+        settings = SettingsSource.from_environ(os.environ)
+        await settings.refresh(database)
     _print([account], json)
+    needed = Role(settings.current.batch_min_role)
+    if role < needed:
+        tell(
+            f"As {role.value} it may not run batches: that takes {needed.value} or higher (BATCH_MIN_ROLE). "
+            "`ebbtide accounts set-role` gives it another role."
+        )
 
 
 @app.command(name="list")

@@ -15,7 +15,7 @@ from ebbtide.cli.gateway import HERE, Gateway, GatewayOptions, open_gateway, rea
 from ebbtide.cli.output import AsJson, print_rows, tell
 from ebbtide.cli.submitting import Submission, endpoint_of, new_key, opened, read_metadata, submit
 from ebbtide.cli.watching import Patience as Waiting
-from ebbtide.cli.watching import exit_status, fetch_results, summary, watch_batch
+from ebbtide.cli.watching import check_output, exit_status, fetch_results, summary, watch_batch
 from ebbtide.cli.wire import Batch
 
 app = App(name="batch", help="Batches of a gateway.")
@@ -42,7 +42,13 @@ class SubmitFlags:
         None
     )
     metadata: Annotated[list[str] | None, Parameter(negative=(), help="name=value; may be repeated.")] = None
-    idempotency_key: IdempotencyKey = None
+    idempotency_key: Annotated[
+        str | None,
+        Parameter(
+            help="Makes the command safe to repeat: run again with the same file, it prints the first run's batch. "
+            "A file with the same content that you uploaded before is used, not uploaded again. Made up when left out."
+        ),
+    ] = None
 
 
 @app.command(name="submit")
@@ -61,6 +67,7 @@ async def submit_(
     With --wait, or -o, which implies it: show the progress until the batch has ended, write the results to the file
     given, and end with status 0 only if every request succeeded.
     """
+    check_output(output)
     async with open_gateway(options) as gateway:
         with opened(file) as (content, name):
             endpoint = endpoint_of(content, flags.endpoint)
@@ -78,6 +85,7 @@ async def watch(
     batch_id: str, /, *, output: Output = None, give_up_after: Patience = 600.0, options: GatewayOptions = HERE
 ) -> int:
     """Show a batch's progress until it has ended; the exit status tells how."""
+    check_output(output)
     async with open_gateway(options) as gateway:
         return await _finish(gateway, batch_id, output, give_up_after)
 
@@ -97,6 +105,7 @@ async def retry(
 
     --wait and -o do what they do for submit.
     """
+    check_output(output)
     key = idempotency_key or new_key()
     async with open_gateway(options) as gateway:
         patience = Waiting(give_up_after, tell, when_busy=False)
@@ -112,6 +121,7 @@ async def results(
     batch_id: str, /, *, output: Output = None, give_up_after: Patience = 600.0, options: GatewayOptions = HERE
 ) -> None:
     """Write an ended batch's results as JSONL, in the order of submission, to a file or to standard output."""
+    check_output(output)
     async with open_gateway(options) as gateway:
         await fetch_results(gateway, batch_id, output, give_up_after)
 

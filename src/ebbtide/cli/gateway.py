@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, BinaryIO, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import msgspec
 from cyclopts import Parameter
 
 from ebbtide import __version__
-from ebbtide.cli.wire import Batch, Failure, Refusal
+from ebbtide.cli.wire import Batch, Failure, Outcome, Outcomes, Refusal
 from ebbtide.errors import EbbtideError, SetupError
 
 _PASSING: Final = frozenset({502, 503, 504})
@@ -93,8 +93,31 @@ class Gateway:
         answer = _object(await self._call("POST", "/v1/files", data=form))
         return str(answer.get("id"))
 
+    async def find_uploads(self, size: int, sha256: str) -> list[str]:
+        """The ids of the account's input files with just this content, oldest first."""
+        found: list[str] = []
+        after: dict[str, str] = {}
+        while True:
+            params = {"purpose": "batch", "order": "asc", "limit": "10000", **after}
+            answer = await self._call("GET", "/v1/files", params=params)
+            rows = _rows(answer)
+            same_size = [str(row["id"]) for row in rows if row.get("bytes") == size]
+            found += [file_id for file_id in same_size if await self._etag(file_id) == f'"{sha256}"']
+            if not (rows and _object(answer).get("has_more")):
+                return found
+            after = {"after": str(rows[-1]["id"])}
+
+    async def _etag(self, file_id: str) -> str | None:
+        """The tag of a file's content, which is its SHA-256 in quotes; None for one that has just gone."""
+        try:
+            url = self.base + _path("files", file_id, "content")
+            async with self._session.head(url, allow_redirects=False) as answer:
+                return answer.headers.get("ETag") if answer.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._away(error) from error
+
     async def delete_file(self, file_id: str) -> None:
-        await self._call("DELETE", f"/v1/files/{file_id}")
+        await self._call("DELETE", _path("files", file_id))
 
     async def create(self, body: Mapping[str, object], idempotency_key: str) -> Batch:
         """Create a batch; sent again with the same key, the call makes no second one."""
@@ -104,10 +127,10 @@ class Gateway:
     async def retry(self, batch_id: str, idempotency_key: str) -> Batch:
         """Create a batch of what did not succeed in an ended one, as safely repeated as `create`."""
         headers = {"Idempotency-Key": idempotency_key}
-        return read_batch(_object(await self._call("POST", f"/v1/batches/{batch_id}/retry", headers=headers)))
+        return read_batch(_object(await self._call("POST", _path("batches", batch_id, "retry"), headers=headers)))
 
     async def batch(self, batch_id: str) -> Batch:
-        return read_batch(_object(await self._call("GET", f"/v1/batches/{batch_id}")))
+        return read_batch(_object(await self._call("GET", _path("batches", batch_id))))
 
     async def batches(self, limit: int, after: str | None) -> tuple[list[dict[str, Any]], bool]:
         """A page of batches, newest first, and whether there are more."""
@@ -116,26 +139,35 @@ class Gateway:
         return _rows(answer), bool(_object(answer).get("has_more"))
 
     async def cancel(self, batch_id: str) -> Batch:
-        return read_batch(_object(await self._call("POST", f"/v1/batches/{batch_id}/cancel")))
+        return read_batch(_object(await self._call("POST", _path("batches", batch_id, "cancel"))))
 
     async def delete(self, batch_id: str) -> None:
-        await self._call("DELETE", f"/v1/batches/{batch_id}")
+        await self._call("DELETE", _path("batches", batch_id))
 
     async def results(self, batch_id: str) -> AsyncIterator[bytes]:
         """The results as JSONL, in submission order, in pieces."""
         try:
-            async with self._session.get(
-                f"{self.base}/v1/batches/{batch_id}/output.jsonl", allow_redirects=False
-            ) as answer:
+            url = self.base + _path("batches", batch_id, "output.jsonl")
+            async with self._session.get(url, allow_redirects=False) as answer:
                 await self._check(answer)
                 async for piece in answer.content.iter_chunked(_CHUNK):
                     yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._away(error) from error
 
+    async def outcomes(self, batch_id: str, after: str | None, limit: int) -> tuple[list[Outcome], bool]:
+        """A page of what became of a batch's requests so far, and whether there are more."""
+        params = {"limit": str(limit), **({} if after is None else {"after": after})}
+        answer = await self._call("GET", _path("batches", batch_id, "results"), params=params)
+        try:
+            page = msgspec.json.decode(answer, type=Outcomes, strict=False)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Refused("The answer is not a page of results.", status=200) from error
+        return page.data, page.has_more and bool(page.data)
+
     async def progress(self, batch_id: str) -> AsyncIterator[Batch]:
         """The batch's states as the gateway tells them, until the last or until it hangs up."""
-        url = f"{self.base}/v1/batches/{batch_id}/events"
+        url = self.base + _path("batches", batch_id, "events")
         try:
             async with self._session.get(url, allow_redirects=False, timeout=_STREAM_TIMEOUT) as answer:
                 await self._check(answer)
@@ -174,6 +206,13 @@ class Gateway:
     def _away(self, error: Exception) -> Unreachable:
         reason = "it does not answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
         return Unreachable(f"No gateway at {self.base}: {reason}")
+
+
+def _path(collection: str, name: str, *rest: str) -> str:
+    """The path of one thing; whatever its id holds, it names nothing else. Raises SetupError."""
+    if name in ("", ".", "..") or "/" in name:  # which somebody on the way may take for steps, quoted or not
+        raise SetupError(f"{name!r} is not an id.")
+    return "/".join(("/v1", collection, quote(name.encode(errors="surrogateescape"), safe=""), *rest))
 
 
 def said(body: bytes) -> str | None:

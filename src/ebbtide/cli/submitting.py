@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import shutil
 import sys
@@ -20,7 +21,9 @@ from ebbtide.cli.watching import Patience
 from ebbtide.cli.wire import Batch
 from ebbtide.errors import SetupError
 
+CONFLICT = 409
 _LONGEST_LINE = 64 * 1024 * 1024
+_PIECE = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -91,22 +94,63 @@ async def submit(gateway: Gateway, submission: Submission, patience: float) -> B
     """Upload the file and create its batch; a file whose batch was refused is deleted again.
 
     A create whose answer was lost is sent again for `patience` seconds: its key keeps it from making a second batch.
+    With a key of the caller's, a file that is already there with the same content is not uploaded again, since a batch
+    from another file would be another request.
     """
+    waiting, key = Patience(patience, tell, when_busy=False), submission.idempotency_key
+    if key is not None:
+        batch = await _submit_again(gateway, submission, key, waiting)
+        if batch is not None:
+            return batch
     file_id = await gateway.upload(submission.file, submission.name)
-    body: dict[str, object] = {
-        "input_file_id": file_id,
-        "endpoint": submission.endpoint,
-        "completion_window": "24h",
-    }
-    if submission.metadata:
-        body["metadata"] = submission.metadata
-    key = submission.idempotency_key or new_key()
     try:
-        return await Patience(patience, tell, when_busy=False).until_answered(lambda: gateway.create(body, key))
-    except Refused:
+        return await _create(gateway, submission, (file_id, key or new_key()), waiting)
+    except Refused as refusal:
         with suppress(Refused, Unreachable):  # the refusal of the batch is what there is to tell
             await gateway.delete_file(file_id)
-        raise
+        raise _explained(refusal) from None
+
+
+async def _submit_again(gateway: Gateway, submission: Submission, key: str, waiting: Patience) -> Batch | None:
+    """The batch from the same content, uploaded before; None when there is no such file."""
+    refusal = None
+    for file_id in await gateway.find_uploads(*_fingerprint(submission.file)):
+        try:
+            return await _create(gateway, submission, (file_id, key), waiting)
+        except Refused as error:
+            if error.status != CONFLICT:
+                raise
+            refusal = error  # the key's batch may be from another file with this content
+    if refusal is not None:
+        raise _explained(refusal)
+    return None
+
+
+async def _create(gateway: Gateway, submission: Submission, ids: tuple[str, str], waiting: Patience) -> Batch:
+    file_id, key = ids
+    body: dict[str, object] = {"input_file_id": file_id, "endpoint": submission.endpoint, "completion_window": "24h"}
+    if submission.metadata:
+        body["metadata"] = submission.metadata
+    return await waiting.until_answered(lambda: gateway.create(body, key))
+
+
+def _explained(refusal: Refused) -> Refused:
+    if refusal.status != CONFLICT:
+        return refusal
+    return Refused(
+        f"{refusal.message}: another file, endpoint or metadata, or its file has been deleted since.",
+        status=refusal.status,
+    )
+
+
+def _fingerprint(file: BinaryIO) -> tuple[int, str]:
+    """Size and SHA-256 of a file; it is rewound after that."""
+    size, digest = 0, hashlib.sha256()
+    while piece := file.read(_PIECE):
+        size += len(piece)
+        digest.update(piece)
+    file.seek(0)
+    return size, digest.hexdigest()
 
 
 def _first_line(file: BinaryIO) -> bytes:

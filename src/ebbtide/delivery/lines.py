@@ -27,7 +27,7 @@ def error_of(result: Result) -> ResultError:
     """What went wrong with a request that has no answer."""
     unrun = _UNRUN.get(result.state)
     if unrun is not None:
-        return never_run(unrun)
+        return never_run(unrun, tried=result.attempts > 0)
     if result.error_status is None or result.error_code in _NEVER_RUN_CODES:
         return ResultError(code=result.error_code or "upstream_error", message=result.error_message or "")
     return ResultError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from ebbtide.accounts.roles import Role
+from ebbtide.accounts.roles import Role, refusal
 from ebbtide.accounts.store import Principal, find_account
 from ebbtide.delivery import store
 from ebbtide.delivery.addresses import BadTarget, Resolve, check_target, resolve_host
@@ -52,8 +52,9 @@ async def check_may_set(registrar: Registrar, principal: Principal) -> None:
         account = await find_account(conn, principal.account_id)
     if account is None or account.state != "active":
         raise Unauthenticated("Your account is no longer active")
-    if account.role < Role(registrar.settings.batch_min_role):
-        raise Forbidden("Your role may not set up or change a webhook")
+    needed = Role(registrar.settings.batch_min_role)
+    if account.role < needed:
+        raise Forbidden(refusal(account.role, "set up or change a webhook", needed))
 
 
 async def set_webhook(registrar: Registrar, principal: Principal, wanted: SetWebhook, now: datetime) -> ShownWebhook:

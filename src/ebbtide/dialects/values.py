@@ -15,6 +15,7 @@ Target = Literal["chat", "embeddings", "responses", "messages", "gemini"]
 
 MAX_DEPTH = 64
 MAX_VALUES = 1_000_000
+REQUEST_DEPTH = MAX_DEPTH + 1  # of a batch's request: its body may nest as deep as it may when sent on its own
 MAX_TOKENS = 2**31 - 1
 BOM = b"\xef\xbb\xbf"
 
@@ -105,12 +106,12 @@ def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DE
     try:
         value: object = _decode(data)
     except RecursionError:
-        raise too_deep(max_depth) from None
+        raise too_deep() from None
     except ValueError as error:  # msgspec's DecodeError is one
         raise InvalidRequest(f"Not parseable as valid JSON: {error}") from None
     # Fewer brackets than levels allowed cannot nest deeper; most bodies end here.
     if data.count(b"{") + data.count(b"[") > max_depth and _deeper_than(value, max_depth):
-        raise too_deep(max_depth)
+        raise too_deep()
     return value
 
 
@@ -136,9 +137,9 @@ def _count_values(data: bytes) -> int:
     return data.count(b",") + data.count(b"{") + data.count(b"[")
 
 
-def too_deep(max_depth: int = MAX_DEPTH) -> InvalidRequest:
-    """The refusal of JSON nested deeper than `max_depth` levels."""
-    return InvalidRequest(f"Nested too deeply: at most {max_depth} levels of arrays and objects")
+def too_deep() -> InvalidRequest:
+    """The refusal of JSON nested too deeply; it tells the levels of a body, whatever the body stood in."""
+    return InvalidRequest(f"Nested too deeply: at most {MAX_DEPTH} levels of arrays and objects")
 
 
 def members_replaced(raw: bytes, changes: dict[str, object]) -> bytes:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ebbtide import ids
-from ebbtide.accounts.roles import Role
+from ebbtide.accounts.roles import Role, refusal
 from ebbtide.accounts.store import Principal
 from ebbtide.errors import Forbidden, InvalidRequest, LimitReached, TooLarge
 from ebbtide.files import store
@@ -74,8 +74,9 @@ async def check_may_upload(
     database: Database, principal: Principal, settings: Settings, now: datetime, failed: int = 0
 ) -> None:
     """Raise Forbidden below BATCH_MIN_ROLE, LimitReached over the hourly count. `failed` ones count as well."""
-    if principal.role < Role(settings.batch_min_role):
-        raise Forbidden("Your role may not upload files for batches")
+    needed = Role(settings.batch_min_role)
+    if principal.role < needed:
+        raise Forbidden(refusal(principal.role, "upload files for batches", needed))
     async with database.connection() as conn:
         await _check_count(conn, principal.account_id, settings, now, failed)
 

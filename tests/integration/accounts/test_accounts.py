@@ -80,8 +80,21 @@ async def test_eight_starts_make_one_administrator(database: Database) -> None:
 async def test_no_administrator_is_made_beside_one_who_was_there(database: Database) -> None:
     made = await accounts.create_account(database, "root", Role.ADMIN, NOW)
     assert await accounts.ensure_admin(database, NOW) is None
+    await accounts.create_account(database, "another", Role.ADMIN, NOW)
     await accounts.delete_account(database, made.id)
     assert await accounts.ensure_admin(database, NOW) is None
+
+
+async def test_the_last_administrator_is_not_deleted(database: Database) -> None:
+    made = [await accounts.create_account(database, name, Role.ADMIN, NOW) for name in ("a", "b", "c")]
+    await accounts.suspend_account(database, made[2].id)
+    done = await asyncio.gather(
+        *(accounts.delete_account(database, one.id) for one in made[:2]), return_exceptions=True
+    )
+    refused = [error for error in done if isinstance(error, Conflict)]
+    assert [error.message for error in refused] == ["This is the last administrator; make another one first"]
+    await accounts.delete_account(database, made[2].id)
+    assert len(await accounts.list_accounts(database)) == 1
 
 
 async def test_other_accounts_do_not_stand_in_the_way(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,47 @@ async def test_a_batch_is_never_created_on_behalf_of_others(gateway: TestGateway
         answer = await gateway.call("POST", "/v1/batches", json={"requests": []}, headers={name: "someone"})
         assert answer.status == 400
         assert "X-On-Behalf-Of" in answer.error["message"]
+
+
+@pytest.mark.parametrize("name", ["anthropic-version", "Anthropic-Version", "anthropic-beta"])
+@pytest.mark.parametrize("value", ["2023-06-01", ""])
+async def test_what_belongs_to_messages_is_refused(gateway: TestGateway, name: str, value: str) -> None:
+    file = (await gateway.upload(msgspec.json.encode(request_line("a")))).json["id"]
+    from_file = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+    embedding = {"custom_id": "e", "url": "/v1/embeddings", "body": {"model": "embed-1", "input": "x"}}
+    for body in ({"requests": [request_line("a")]}, {"requests": [embedding]}, from_file):
+        answer = await gateway.call("POST", "/v1/batches", json=body, headers={name: value})
+        assert (answer.status, answer.error["param"]) == (400, name.lower())
+        assert name.lower() in answer.error["message"]
+    assert (await gateway.call("GET", "/v1/batches")).json["data"] == []
+
+
+async def test_every_refused_request_is_named(gateway: TestGateway) -> None:
+    bad = {
+        "method": b'"method":"GET"',
+        "url": b'"url":5',
+        "body": b'"body":"x"',
+        "anthropic_version": b'"body":{"model":"chat-1","messages":[{"role":"user"}],"anthropic_version":"2023-06-01"}',
+        "nan": b'"body":{"model":"chat-1","x":NaN}',
+        "half": b'"body":{"model":"chat-1","x":"\\ud800"}',
+        "infinite": b'"body":{"model":"chat-1","x":1e999}',
+        "bytes": b'"body":{"model":"chat-1","x":"\xff"}',
+        "large": b'"body":{"model":"chat-1","x":"%b"}' % (b"x" * 4 * 1024 * 1024),
+    }
+    good = msgspec.json.encode(request_line("good"))
+    for name, member in bad.items():
+        raw = b'{"requests":[%b,{"custom_id":"%b",%b}]}' % (good, name.encode(), member)
+        answer = await gateway.call("POST", "/v1/batches", data=io.BytesIO(raw))
+        assert answer.status == 400
+        assert answer.error["message"].startswith(f"requests[1] (custom_id '{name}'): "), answer.error
+        assert answer.error["param"].startswith("requests[1]")
+
+
+async def test_members_beside_the_requests_are_json_too(gateway: TestGateway) -> None:
+    good = msgspec.json.encode(request_line("good"))
+    for member in (b"1e999", b'"\xff"', b"NaN"):
+        answer = await gateway.call("POST", "/v1/batches", data=b'{"requests":[%b],"x":%b}' % (good, member))
+        assert answer.status == 400
 
 
 async def test_creating_needs_the_role_and_the_rest_does_not(

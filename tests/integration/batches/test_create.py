@@ -132,7 +132,7 @@ async def test_too_many_requests_and_too_long_a_request_are_refused(world: World
     world.set(batch_max_requests=2, batch_max_line_kb=1)
     with pytest.raises(InvalidRequest, match="3 requests; a batch may hold 2"):
         await world.many(3)
-    with pytest.raises(InvalidRequest, match=r"requests\[1\]: larger than 1 KiB"):
+    with pytest.raises(InvalidRequest, match=r"requests\[1\] \(custom_id 'b'\): larger than 1 KiB"):
         await world.direct(request("a"), request("b", "x" * 1024))
     assert await nothing_stored(world)
 

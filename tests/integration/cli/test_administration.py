@@ -71,6 +71,13 @@ async def test_an_account_and_its_key_from_birth_to_end(database: Database, caps
 
 
 async def test_account_changes(capsys: Capture) -> None:
+    assert await ebbtide("accounts", "create", "bea", "--role", "internal") == exits.OK
+    assert "may not" not in capsys.readouterr().err
+    assert await ebbtide("accounts", "delete", "bea") == exits.OK
+    assert await ebbtide("accounts", "create", "eve") == exits.OK
+    assert "As free it may not run batches" in capsys.readouterr().err
+    assert await ebbtide("accounts", "delete", "eve") == exits.OK
+    capsys.readouterr()
     assert await ebbtide("accounts", "create", "ada", "--json") == exits.OK
     [made] = rows(capsys)
     assert (made["role"], made["state"]) == ("free", "active")

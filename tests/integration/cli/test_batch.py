@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import io
 import itertools
 import json
@@ -14,11 +15,12 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from aiohttp import web
 
-from ebbtide.cli import exits
+from ebbtide.cli import exits, watching
 from ebbtide.cli.app import run
 
 KEY = "ebb-" + "k" * 43
@@ -39,11 +41,16 @@ class FakeGateway:
         self.break_results = 0
         self.created: dict[str, Any] = {}
         self.uploaded: dict[str, str] = {}
+        self.stored: dict[str, str] = {}  # uploads of before: content by file id
+        self.conflicting: set[str] = set()  # files that a key's first create did not name
         self.headers: dict[str, str] = {}
         self.keys: list[str] = []  # of every create, answered or not
+        self.uploads = 0
+        self.paths: list[str] = []
         self.lost_creates = 0
         self.events: list[str] | None = None  # what the stream of progress says; None: there is none
         self.deleted: list[str] = []
+        self.cursors: list[str] = []  # of the result pages asked for
         self.looked = asyncio.Event()
         self.refused = asyncio.Event()
         self._runner: web.AppRunner | None = None
@@ -55,6 +62,8 @@ class FakeGateway:
     async def up(self) -> None:
         app = web.Application(middlewares=[self._guard])
         app.router.add_post("/v1/files", self._upload)
+        app.router.add_get("/v1/files", self._files)
+        app.router.add_get("/v1/files/{id}/content", self._content)
         app.router.add_delete("/v1/files/{id}", self._delete)
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/batches", self._create)
@@ -64,6 +73,7 @@ class FakeGateway:
         app.router.add_post("/v1/batches/{id}/retry", self._create)
         app.router.add_post("/v1/batches/{id}/cancel", self._get)
         app.router.add_delete("/v1/batches/{id}", self._delete)
+        app.router.add_get("/v1/batches/{id}/results", self._outcomes)
         app.router.add_get("/v1/batches/{id}/output.jsonl", self._output)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -76,6 +86,7 @@ class FakeGateway:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
+        self.paths.append(request.raw_path)
         if request.headers.get("Authorization") != f"Bearer {KEY}":
             return error(401, "The API key is missing or not valid.")
         if self.refusal is not None and request.path == self.refusal[0] and request.method != "DELETE":
@@ -88,6 +99,7 @@ class FakeGateway:
         form = await request.post()
         file = form["file"]
         assert isinstance(file, web.FileField)
+        self.uploads += 1
         self.uploaded = {"purpose": str(form["purpose"]), "name": file.filename, "content": file.file.read().decode()}
         return web.json_response({"id": "file-1"})
 
@@ -98,8 +110,21 @@ class FakeGateway:
             assert request.transport is not None
             request.transport.abort()
         self.created = await request.json() if request.can_read_body else {}
+        if self.created.get("input_file_id") in self.conflicting:
+            return error(409, "The Idempotency-Key was already used with a different request")
         self.headers = dict(request.headers)
         return web.json_response(batch("validating"))
+
+    async def _files(self, request: web.Request) -> web.Response:
+        assert (request.query["purpose"], request.query["order"]) == ("batch", "asc")
+        ids = list(self.stored)
+        start = ids.index(request.query["after"]) + 1 if "after" in request.query else 0
+        data = [{"id": name, "bytes": len(self.stored[name])} for name in ids[start : start + 2]]
+        return web.json_response({"object": "list", "data": data, "has_more": start + 2 < len(ids)})
+
+    async def _content(self, request: web.Request) -> web.Response:
+        digest = hashlib.sha256(self.stored[request.match_info["id"]].encode()).hexdigest()
+        return web.Response(headers={"ETag": f'"{digest}"'})
 
     async def _get(self, request: web.Request) -> web.Response:
         self.looked.set()
@@ -113,6 +138,16 @@ class FakeGateway:
         for text in self.events:
             await answer.write(text.encode())
         return answer
+
+    async def _outcomes(self, request: web.Request) -> web.Response:
+        """Two pages, the second of which holds what waits; then the batch gets done."""
+        if "after" not in request.query:
+            return web.json_response({"data": [{"id": "a", "status": "completed"}], "has_more": True})
+        self.cursors.append(request.query["after"])
+        if len(self.cursors) == 2:
+            self.course = [batch("completed", completed=2)]
+        waiting = {"id": "b", "status": "queued", "error": {"code": "rate_limited", "message": "Slow down"}}
+        return web.json_response({"data": [waiting], "has_more": False})
 
     async def _list(self, request: web.Request) -> web.Response:
         ids = [f"batch_{number}" for number in range(250)]
@@ -196,6 +231,50 @@ async def test_submit_prints_the_id_and_no_more(
     assert gateway.headers["Idempotency-Key"] == "once"
 
 
+async def test_submit_with_a_key_uses_the_file_that_is_there(
+    gateway: FakeGateway, requests: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = LINES.replace('"a"', '"z"')
+    gateway.stored = {"file-0": "x", "file-z": other, "file-2": LINES, "file-3": LINES, "file-4": LINES}
+    gateway.conflicting = {"file-2"}
+    assert await ebbtide("batch", "submit", requests, "--idempotency-key", "once") == exits.OK
+    assert capsys.readouterr().out == "batch_1\n"
+    assert (gateway.uploads, gateway.created["input_file_id"]) == (0, "file-3")
+    gateway.conflicting = {"file-2", "file-3", "file-4"}
+    assert await ebbtide("batch", "submit", requests, "--idempotency-key", "once") == exits.REFUSED
+    assert "different request: another file, endpoint or metadata" in capsys.readouterr().err
+    assert (gateway.uploads, gateway.deleted) == (0, [])
+    gateway.stored, gateway.conflicting = {}, {"file-1"}
+    assert await ebbtide("batch", "submit", requests, "--idempotency-key", "once") == exits.REFUSED
+    assert "another file, endpoint or metadata, or its file has been deleted since." in capsys.readouterr().err
+    assert (gateway.uploads, gateway.deleted) == (1, ["file-1"])
+
+
+@pytest.mark.parametrize("command", ["watch", "retry", "results", "cancel", "delete"])
+async def test_an_id_names_nothing_but_a_batch(gateway: FakeGateway, command: str) -> None:
+    for name in ("batch_1?x", "batch_1#", "%2e%2e", "..%2ffiles", "b c", "\udcff"):
+        assert await ebbtide("batch", command, name) in (exits.OK, exits.REFUSED)
+        assert any(path.startswith("/v1/batches/") for path in gateway.paths)
+        sent = "/v1/batches/" + quote(name.encode(errors="surrogateescape"), safe="")
+        assert all(path.partition("?")[0].startswith((sent, "/v1/batches/batch_1")) for path in gateway.paths)
+        gateway.paths.clear()
+    for name in ("", ".", "..", "../files/file-1", "batch_1/../../files/file-1", "/"):
+        assert await ebbtide("batch", command, name) == exits.USAGE
+    assert gateway.paths == []
+
+
+@pytest.mark.parametrize("command", [["submit"], ["submit", "--wait"], ["retry"], ["watch"], ["results"]])
+async def test_where_results_cannot_go_is_said_first(
+    gateway: FakeGateway, requests: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    named = requests if command[0] == "submit" else "batch_1"
+    for output in (tmp_path / "nope" / "x", tmp_path, Path(requests) / "x", tmp_path / ("x" * 300)):
+        assert await ebbtide("batch", *command, named, "-o", str(output)) == exits.USAGE
+        assert f"Cannot write {output}: " in capsys.readouterr().err
+    assert gateway.paths == []
+    assert names(tmp_path) == ["requests.jsonl"]
+
+
 async def test_a_create_whose_answer_was_lost_is_sent_again_with_the_same_key(
     gateway: FakeGateway, requests: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,6 +323,23 @@ async def test_watch_shows_what_the_stream_of_progress_tells(
     assert "batch_1 completed: 2 of 2 succeeded." in shown
 
 
+async def test_watch_tells_what_waits_for_another_try(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(watching, "_STUCK_SECONDS", 0.01)
+    gateway.course = [batch("in_progress", completed=1)]
+    assert await ebbtide("batch", "watch", "batch_1") == exits.OK
+    shown = capsys.readouterr().err
+    assert "in_progress: 1 of 2 done, 1 waits for another try, the last one ended in rate_limited\n" in shown
+    assert set(gateway.cursors) == {"a"}, "what has ended is not read again"
+
+
+async def test_watch_tells_in_words_why_a_batch_waits(gateway: FakeGateway, capsys: pytest.CaptureFixture[str]) -> None:
+    gateway.course = [batch("in_progress", blocked_reason="no_route_up"), batch("completed", completed=2)]
+    assert await ebbtide("batch", "watch", "batch_1") == exits.OK
+    assert "waits: no_route_up (no server of the model is up)" in capsys.readouterr().err
+
+
 async def test_submit_reads_standard_input(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
     assert await ebbtide("batch", "submit", "-", "--endpoint", "/v1/chat/completions") == exits.OK
@@ -286,11 +382,12 @@ async def test_results_to_standard_output_stand_alone(
     ],
 )
 async def test_the_status_tells_how_it_ended(
-    gateway: FakeGateway, tmp_path: Path, ended: dict[str, Any], status: int
+    gateway: FakeGateway, tmp_path: Path, capsys: pytest.CaptureFixture[str], ended: dict[str, Any], status: int
 ) -> None:
     gateway.course = [ended]
     output = tmp_path / "results.jsonl"
     assert await ebbtide("batch", "watch", "batch_1", "-o", str(output)) == status
+    assert ("`ebbtide batch results batch_1`" in capsys.readouterr().err) == bool(ended["request_counts"]["failed"])
     assert output.read_bytes() == RESULTS
 
 
@@ -303,6 +400,7 @@ async def test_bad_lines_are_told_one_by_one(
     output = tmp_path / "results.jsonl"
     assert await ebbtide("batch", "submit", requests, "-o", str(output)) == exits.BATCH_ENDED
     said = capsys.readouterr().err
+    assert "batch_1 failed: nothing ran" in said
     assert "line 1: not JSON (invalid_json_line)\nline 2: repeated (duplicate_custom_id)\n" in said
     assert not output.exists()
 

@@ -18,6 +18,13 @@ def test_an_answer_is_spliced_in_untouched() -> None:
     assert result_line(replace(DONE, answer=b'{"a": 1e2}')).endswith(b'"body":{"a": 1e2}},"error":null}\n')
 
 
+def test_a_cancelled_request_that_was_tried_is_not_said_to_have_never_run() -> None:
+    cancelled = replace(FAILED, state="cancelled")
+    assert "Not run" in msgspec.json.decode(result_line(cancelled))["error"]["message"]
+    error = msgspec.json.decode(result_line(replace(cancelled, attempts=1)))["error"]
+    assert error == {"code": "batch_cancelled", "message": "Cancelled before another try"}
+
+
 @pytest.mark.parametrize(
     ("result", "response", "error"),
     [

@@ -175,6 +175,7 @@ def test_an_embeddings_request_has_an_input() -> None:
         ({"background": True}, "background"),
         ({"background": False}, "background"),
         ({"priority": 0}, "priority"),
+        ({"anthropic_version": "2023-06-01"}, "anthropic_version"),
         ({"service_tier": "flex"}, "service_tier"),
         ({"service_tier": {}}, "service_tier"),
         ({"max_tokens": 0}, "max_tokens"),

@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 
 from ebbtide.dialects.openai.canonical import create_digest
+from ebbtide.dialects.openai.faults import at_index
 from ebbtide.dialects.openai.requests import CreateBatch, line_body, parse_create, parse_line
 from ebbtide.errors import InvalidRequest
 
@@ -75,6 +76,7 @@ def test_what_clients_add_is_no_error() -> None:
         ({"completion_window": 24}, "completion_window"),
         ({"input_file_id": ""}, "input_file_id"),
         ({"input_file_id": 5}, "input_file_id"),
+        ({"input_file_id": "file-\0"}, "input_file_id"),
         ({"anthropic_version": "2023-06-01"}, "anthropic_version"),
         ({"requests": [{}]}, None),
         ({"input_file_id": None}, None),
@@ -110,6 +112,48 @@ def test_there_is_at_least_one_request() -> None:
 def test_what_is_no_create_call_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parse_create(raw, 50_000)
+
+
+NOT_JSON = [b"NaN", b"-Infinity", b'"\\ud800"', b"01", b'"\x01"', b"nul", b"[" * 100_000]
+
+
+@pytest.mark.parametrize("value", NOT_JSON)
+def test_a_request_that_is_no_json_is_named(value: bytes) -> None:
+    good = line(custom_id="good", body=BODY | {"x": {"requests": [1, "]}"]}})
+    bad = line(custom_id="bad", x="HERE").replace(b'"HERE"', value)
+    raw = b' { "metadata" : {"a": "[,]"} ,\n"requests" : [ ' + b" ,\n".join([good, good, bad, good]) + b' ] , "x": 1}'
+    with pytest.raises(InvalidRequest) as caught:
+        parse_create(raw, 50_000)
+    assert caught.value.param == "requests[2]"
+    named = value in (b"NaN", b"-Infinity", b'"\\ud800"')
+    assert caught.value.message.startswith("requests[2] (custom_id 'bad'): Not" if named else "requests[2]: N")
+
+
+@pytest.mark.parametrize(
+    "raw", [b'{"x":NaN,"requests":[{}]}', b'{"requests":[{}],"x":NaN}', b'{"requests":[{}', b"[NaN]"]
+)
+def test_a_fault_outside_of_the_requests_names_none(raw: bytes) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_create(raw, 50_000)
+    assert caught.value.param is None
+    assert "requests[" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "value", [b"1e999", b"-1e999", b'"\xff"', b'{"deep":[{"y":1e999}]}', b"9" * 5000, b"[" * 65 + b"]" * 65]
+)
+@pytest.mark.parametrize("name", ["x", "endpoint", "include"])
+def test_members_beside_the_requests_are_checked_whole(name: str, value: bytes) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_create(b'{"requests":[{}],"%b":%b}' % (name.encode(), value), 50_000)
+    assert caught.value.param == name
+
+
+def test_members_beside_the_requests_are_small() -> None:
+    assert create(requests=[{}], x="y" * 1_000_000).requests is not None
+    assert create_refused(requests=[{}], x="y" * 1_100_000).param is None
+    with pytest.raises(InvalidRequest):
+        parse_create(b'{"requests":[{}],"\xff":1}', 50_000)
 
 
 # Lines ---------------------------------------------------------------------------------------------------------------
@@ -156,6 +200,21 @@ def test_a_line_names_the_field_at_fault(members: dict[str, object], param: str)
     assert (error.param, error.code) == (param, "invalid_request")
 
 
+@pytest.mark.parametrize("members", [{"method": "GET"}, {"url": 5}, {"body": 7}, {"x": [[[1e400]]]}, {"x": "\ud800"}])
+def test_what_is_wrong_with_a_direct_request_is_told_with_its_name(members: dict[str, object]) -> None:
+    raw = line(custom_id="gut", **members).replace(b"Infinity", b"1e999")
+    error = at_index(line_refused(raw, require_url=False), 3)
+    assert error.message.startswith("requests[3] (custom_id 'gut'): ")
+    assert error.param is not None
+    assert error.param.startswith("requests[3]")
+
+
+def test_a_name_that_cannot_be_read_is_not_told() -> None:
+    for custom_id in ("x" * 513, "\ud800", "", "\0", 5):
+        error = line_refused(line(custom_id=custom_id, x="\ud800"), require_url=False)
+        assert at_index(error, 0).message.startswith("requests[0]: ")
+
+
 def test_the_code_of_a_direct_request_is_the_status() -> None:
     assert line_refused(line(method="GET"), require_url=False).code is None
     assert line_refused(b"[]", require_url=False).code is None
@@ -196,7 +255,9 @@ def test_a_body_may_nest_as_deep_in_a_line_as_on_its_own() -> None:
     for _ in range(63):
         deep = [deep]
     assert parse_line(line(body={"x": deep}), require_url=True).custom_id == "q"
-    assert line_refused(line(body={"x": [deep]})).code == "invalid_json_line"
+    refused = line_refused(line(body={"x": [deep]}))
+    assert refused.code == "invalid_json_line"
+    assert "at most 64 levels" in refused.message
 
 
 def test_a_stored_line_gives_its_body_as_sent() -> None:

@@ -28,6 +28,7 @@ from ebbtide.delivery.export import check_ended, export_results
 from ebbtide.dialects.openai.batch import BatchDeleted, BatchObject, ListPage, ResultItem, encode
 from ebbtide.dialects.openai.canonical import create_digest
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
+from ebbtide.dialects.values import ENDPOINT_AT
 from ebbtide.errors import InvalidRequest
 from ebbtide.ids import result_number
 from ebbtide.weight import in_turn
@@ -74,6 +75,13 @@ def _key_of_create(request: Request) -> str | None:
     """The idempotency key that a call which creates a batch carries; raises InvalidRequest for headers it must not."""
     if "x-on-behalf-of" in request.headers:
         raise InvalidRequest("X-On-Behalf-Of is not allowed: a batch runs under the key that creates it")
+    if "anthropic-beta" in request.headers:
+        raise InvalidRequest("anthropic-beta is not allowed: batches support no beta", param="anthropic-beta")
+    if "anthropic-version" in request.headers:
+        raise InvalidRequest(
+            f"anthropic-version is not allowed: a batch for {' or '.join(ENDPOINT_AT)} has none",
+            param="anthropic-version",
+        )
     return IDEMPOTENCY_KEY.read(request)
 
 

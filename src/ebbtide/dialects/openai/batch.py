@@ -265,9 +265,16 @@ _NEVER_RUN: dict[NeverRun, str] = {
 }
 
 
-def never_run(code: NeverRun) -> ResultError:
-    """The error of a request that its batch's end left unrun."""
-    return ResultError(code=code, message=_NEVER_RUN[code])
+_NOT_AGAIN: dict[NeverRun, str] = {
+    "batch_cancelled": "Cancelled before another try",
+    "batch_expired": "The completion window closed before another try",
+    "batch_failed": "The batch failed before another try",
+}
+
+
+def never_run(code: NeverRun, *, tried: bool = False) -> ResultError:
+    """The error of a request that its batch's end left unrun; `tried` when only another try was."""
+    return ResultError(code=code, message=(_NOT_AGAIN if tried else _NEVER_RUN)[code])
 
 
 def _head(number: int, custom_id: str) -> bytes:

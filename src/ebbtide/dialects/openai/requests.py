@@ -11,11 +11,13 @@ from typing import TypeVar
 import msgspec
 
 from ebbtide.dialects.openai.bodies import CHECKS, Embeddings
-from ebbtide.dialects.openai.fields import field_error, invalid
+from ebbtide.dialects.openai.faults import MAX_CUSTOM_ID, find_faulty_request, is_custom_id, read_custom_id, with_name
+from ebbtide.dialects.openai.fields import convert, field_error, invalid
 from ebbtide.dialects.values import (
     BOM,
     ENDPOINT_AT,
     MAX_DEPTH,
+    REQUEST_DEPTH,
     BatchBody,
     Body,
     Target,
@@ -45,7 +47,6 @@ T = TypeVar("T")
 
 DEFAULT_URL = "/v1/chat/completions"
 WINDOW = "24h"
-MAX_CUSTOM_ID = 512
 _ASIDE = 1024 * 1024  # bytes
 MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 
@@ -72,7 +73,8 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Create(msgspec.Struct, gc=False):
-    requests: list[msgspec.Raw] | None = None
+    """A create call's members beside `requests`."""
+
     input_file_id: str | None = None
     endpoint: object = None
     completion_window: object = None
@@ -101,9 +103,10 @@ class _Named(msgspec.Struct, gc=False):
 
 
 _decode_named = msgspec.json.Decoder(_Named).decode
-_decode_create = msgspec.json.Decoder(_Create).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_elements = msgspec.json.Decoder(_Elements).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_requests = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
 _decode_stored = msgspec.json.Decoder(_StoredLine).decode
 
 
@@ -139,6 +142,8 @@ def check_batch_body(target: Target, body: dict[str, object]) -> BatchBody:
     for field in ("background", "priority"):
         if body.get(field) is not None:
             raise invalid(field, "not allowed in a batch")
+    if body.get("anthropic_version") is not None:
+        raise invalid("anthropic_version", "not allowed in a request's body")
     if body.get("service_tier") not in (None, "auto", "default"):
         raise invalid("service_tier", "must be auto or default in a batch")
     if isinstance(checked, Embeddings):
@@ -176,20 +181,22 @@ def _names_only(raw: bytes, model: str) -> bool:
 
 
 def parse_create(raw: bytes, max_requests: int) -> CreateBatch:
-    """Read a create call in one pass that leaves the elements of `requests` as bytes. Raises InvalidRequest.
+    """Read a create call, leaving the elements of `requests` as bytes. Raises InvalidRequest.
 
     Unknown members and explicit nulls are no error.
     """
+    raw = raw.removeprefix(BOM)
     check_outline(raw, max_requests)
-    create = _decoded(_decode_create, raw)
+    requests, rest = _split(raw)
+    create = convert(rest, _Create)
     if create.anthropic_version is not None:
-        raise invalid("anthropic_version", "not allowed in the body; the anthropic-version header names it")
+        raise invalid("anthropic_version", "not allowed in the body")
     if create.metadata is not None:
         _check_metadata(create.metadata)
-    if (create.requests is None) == (create.input_file_id is None):
+    if (requests is None) == (create.input_file_id is None):
         raise InvalidRequest("Exactly one of requests and input_file_id is required")
-    if create.requests is not None:
-        return _direct(create, create.requests)
+    if requests is not None:
+        return _direct(create, requests)
     return _from_file(create)
 
 
@@ -216,14 +223,35 @@ def check_count(requests: int, most: int) -> None:
 
 
 def _decoded(decode: Callable[[bytes], T], raw: bytes) -> T:
+    """What `decode` makes of a create call; a fault inside one of its requests is told of that request."""
     try:
-        return decode(raw.removeprefix(BOM))
+        return decode(raw)
     except msgspec.ValidationError as error:
         raise field_error(error) from None
     except RecursionError:
-        raise too_deep() from None
+        raise find_faulty_request(raw) or too_deep() from None
     except ValueError as error:
-        raise InvalidRequest(f"The body is not parseable as valid JSON: {error}") from None
+        general = InvalidRequest(f"The body is not parseable as valid JSON: {error}")
+        raise find_faulty_request(raw) or general from None
+
+
+def _split(raw: bytes) -> tuple[list[msgspec.Raw] | None, dict[str, object]]:
+    """The elements of a create call's `requests`, unread, and its other members, checked whole."""
+    members = _decoded(_decode_members, raw)
+    try:
+        requests = _decode_requests(members.pop("requests", b"null"))
+    except msgspec.ValidationError:
+        raise invalid("requests", "expected array") from None
+    if sum(len(memoryview(value)) for value in members.values()) > _ASIDE:
+        raise InvalidRequest(f"The members beside requests are larger than {_ASIDE // 1024} KiB together")
+    return requests, {name: _checked(name, value) for name, value in members.items()}
+
+
+def _checked(name: str, value: msgspec.Raw) -> object:
+    try:
+        return check_json(value, max_depth=MAX_DEPTH)
+    except InvalidRequest as error:
+        raise invalid(name[:100], error.message) from None
 
 
 def _direct(create: _Create, requests: list[msgspec.Raw]) -> CreateBatch:
@@ -233,8 +261,8 @@ def _direct(create: _Create, requests: list[msgspec.Raw]) -> CreateBatch:
 
 
 def _from_file(create: _Create) -> CreateBatch:
-    if not create.input_file_id:
-        raise invalid("input_file_id", "must not be empty")
+    if not create.input_file_id or "\0" in create.input_file_id:
+        raise invalid("input_file_id", "must not be empty or contain NUL")
     endpoint = create.endpoint
     if not isinstance(endpoint, str) or endpoint not in ENDPOINT_AT:
         raise invalid("endpoint", f"must be one of {', '.join(ENDPOINT_AT)}")
@@ -251,29 +279,30 @@ def _from_file(create: _Create) -> CreateBatch:
 def parse_line(raw: bytes | memoryview | msgspec.Raw, *, require_url: bool) -> Line:
     """Check one element of `requests`, or one line of a file (`require_url`: url and method must be there).
 
-    Raises InvalidRequest naming the field; for a file its `code` is the one that `errors.data` shows
-    (`invalid_json_line` or `invalid_request`). Whether the url fits, and the body, are the caller's next checks.
+    Raises InvalidRequest naming the field, and remembering the custom_id (`at_index` tells it); for a file its `code`
+    is the one that `errors.data` shows (`invalid_json_line` or `invalid_request`). Whether the url fits, and the body,
+    are the caller's next checks.
     """
     codes = (_INVALID_JSON, _INVALID_LINE) if require_url else (None, None)
     try:
-        # The body may nest as deep as it may when sent on its own.
-        line = check_json(raw, max_depth=MAX_DEPTH + 1)
+        line = check_json(raw, max_depth=REQUEST_DEPTH)
     except InvalidRequest as error:
-        raise InvalidRequest(error.message, code=codes[0]) from None
+        custom_id = None if require_url else read_custom_id(memoryview(raw))
+        raise with_name(InvalidRequest(error.message, code=codes[0]), custom_id) from None
     if not isinstance(line, dict):
         raise InvalidRequest("Must be a JSON object", code=codes[0])
-    method, url = line.get("method"), line.get("url")
+    custom_id = line.get("custom_id")
+    if not is_custom_id(custom_id):
+        raise invalid("custom_id", f"required: 1 to {MAX_CUSTOM_ID} characters, no NUL", codes[1])
+    method, url, body = line.get("method"), line.get("url"), line.get("body")
     if not require_url:
         method, url = ("POST" if method is None else method), (DEFAULT_URL if url is None else url)
-    custom_id, body = line.get("custom_id"), line.get("body")
-    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= MAX_CUSTOM_ID or "\0" in custom_id:
-        raise invalid("custom_id", f"required: 1 to {MAX_CUSTOM_ID} characters, no NUL", codes[1])
     if method != "POST":
-        raise invalid("method", "must be POST", codes[1])
+        raise with_name(invalid("method", "must be POST", codes[1]), custom_id)
     if not isinstance(url, str):
-        raise invalid("url", "must be a string", codes[1])
+        raise with_name(invalid("url", "must be a string", codes[1]), custom_id)
     if not isinstance(body, dict):
-        raise invalid("body", "required: an object", codes[1])
+        raise with_name(invalid("body", "required: an object", codes[1]), custom_id)
     return Line(custom_id, url, body)
 
 
