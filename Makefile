@@ -19,7 +19,7 @@ help:
 	@echo 'make test    the whole test suite, on a PostgreSQL it starts by itself'
 	@echo 'make check   format, lint, types, who may import whom, generated docs up to date'
 	@echo 'make format  format the code'
-	@echo 'make bench   the benchmarks; their figures are kept in bench/results.md'
+	@echo 'make bench   the benchmarks (ten minutes); their figures and goals go to bench/results.md'
 	@echo 'make docs    write the generated pages of docs/ again'
 	@echo 'make clean   remove the environment, caches and the demo data kept in this folder'
 

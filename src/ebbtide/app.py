@@ -13,10 +13,9 @@ import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 import uvloop
 
@@ -28,12 +27,11 @@ from ebbtide.api.openapi import build_document
 from ebbtide.api.server import ENDPOINTS, HttpServer, build_api
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
-from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.policies import PolicySource
 from ebbtide.catalog.source import CatalogSource, FileSource, FixedSource
 from ebbtide.catalog.upstreams import Upstream, UpstreamSource
 from ebbtide.clock import Clock, SystemClock
-from ebbtide.config import Config
+from ebbtide.config import Config, place
 from ebbtide.delivery.post import Poster
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.load import LoadReporter, process_name
@@ -105,7 +103,15 @@ async def _run(config: Config, environ: Mapping[str, str]) -> int:
         tune_collector()
         await _first(stop.asked, running.ended)
         failed = running.ended.is_set() and not stop.asked.is_set()
+        _say(f"Stopping: what runs may take {GRACE_SECONDS} seconds to finish. Ctrl-C again ends it at once.")
+    _say("Stopped.")
     return 1 if failed else 0
+
+
+def _say(line: str) -> None:
+    with suppress(BrokenPipeError):  # whoever read the greeting may have gone
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
 @asynccontextmanager
@@ -169,7 +175,7 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         server = HttpServer(build_api(_gateway(parts, duties, stop)), listener)
         served.append(duties.watch(await server.start()))
     stack.push_async_callback(_close_doors, server, served, stop)
-    return Running(url, _place(config), parts.catalog, admin_key, duties.ended)
+    return Running(url, place(config), parts.catalog, admin_key, duties.ended)
 
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
@@ -251,14 +257,6 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _place(config: Config) -> str:
-    """Where the data are, without a password."""
-    if config.database_url is None:
-        return f"{config.data_dir} (embedded PostgreSQL)"
-    parts = urlsplit(config.database_url)
-    return f"PostgreSQL at {parts.hostname or 'the local socket'}{parts.path}"
-
-
 def greeting(running: Running) -> str:
     """What the operator reads at start; a first administrator's key is in it, and nowhere else ever again."""
     catalog = running.catalog.current
@@ -267,14 +265,17 @@ def greeting(running: Running) -> str:
     for model in catalog.models:
         batch = sum(route.batch_allowed for route in model.routes)
         lines.append(f"  model: {model.id} ({model.type}), routes: {len(model.routes)}, of them for batches: {batch}")
-    lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(catalog))]
+    lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(running.catalog))]
     if running.admin_key is not None:
         lines.append(f"  first administrator's API key, shown only now: {running.admin_key}")
     return "\n".join([*lines, "Ready. Ctrl-C stops it in good order, a second one at once.", ""])
 
 
-def _warnings(catalog: Catalog) -> list[str]:
+def _warnings(source: CatalogSource) -> list[str]:
+    catalog = source.current
     if not catalog.models:
+        if source.notices:  # servers that are waited for, told there
+            return []
         return ["There are no models yet: name a models file (--models) or a server (--upstream)."]
     return [
         f"Batches may not use {model.id}: none of its routes is local or declared as self_hosted."

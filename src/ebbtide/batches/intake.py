@@ -13,7 +13,7 @@ import msgspec
 
 from ebbtide import ids
 from ebbtide.accounts.quotas import check_money_left
-from ebbtide.accounts.roles import Role
+from ebbtide.accounts.roles import Role, refusal
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import intake_store as store
 from ebbtide.batches.checks import ROUTE_UNAVAILABLE, RequestChecker, Rules
@@ -82,8 +82,9 @@ async def create_batch(intake: Intake, principal: Principal, create: CreateBatch
 
 def check_may_create(principal: Principal, settings: Settings) -> None:
     """Raises Forbidden below BATCH_MIN_ROLE."""
-    if principal.role < Role(settings.batch_min_role):
-        raise Forbidden("Your role may not create batches")
+    needed = Role(settings.batch_min_role)
+    if principal.role < needed:
+        raise Forbidden(refusal(principal.role, "create batches", needed))
 
 
 async def stored_once(

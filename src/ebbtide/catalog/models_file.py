@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,6 +29,13 @@ Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 NOT_SERVED_YET = frozenset({"anthropic", "gemini"})
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>\$.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<key>.*)`$", re.DOTALL)
+
+_CHOICES: Mapping[str, Sequence[str]] = {
+    "kind": [kind for kind in get_args(Kind) if kind not in NOT_SERVED_YET],
+    "type": get_args(ModelType),
+    "deployment_type": get_args(DeploymentType),
+    "min_role": [role.value for role in Role],
+}
 
 
 class PricingEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,6 +92,8 @@ def _convert(value: object, lines: Mapping[str, int]) -> ModelsFile:
         unknown = _UNKNOWN.match(what)
         if unknown:
             what, path = f"unknown key '{unknown['key']}'", f"{path}.{unknown['key']}"
+        elif what.startswith("Invalid enum value") and (choices := _CHOICES.get(path.rpartition(".")[2])):
+            what = f"{what}; it is one of {', '.join(choices)}"
         raise YamlFault(f"{where}: {what}" if where else what, lines.get(path, 1)) from error
 
 

@@ -63,13 +63,18 @@ class UpstreamSource:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What an operator should know: the price, and which servers batches may not use."""
+        """What an operator should know: the price, which servers batches may not use, which are waited for."""
         said = [f"Models of {upstream.url} are priced at 0; a models file sets prices." for upstream in self._upstreams]
         for index, upstream in enumerate(self._upstreams):
             if not self._route(index, "any").batch_allowed:
                 said.append(
                     f"{upstream.url} is not on this machine, so batches may not use it; "
                     "start with --self-hosted if the server is yours."
+                )
+            if self._listed[index] is None:
+                said.append(
+                    f"{upstream.url} has not listed its models yet ({self._trouble[index] or 'not asked'}); "
+                    f"it is asked every {_RETRY_SECONDS:g} seconds and served as soon as it answers."
                 )
         return tuple(said)
 

@@ -35,6 +35,8 @@ for group in (accounts.app, keys.app, models.app, batch.app, settings.app):
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status."""
+    if arguments and arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     try:
         status = app(list(arguments), exit_on_error=False)
         sys.stdout.flush()

@@ -31,8 +31,21 @@ async def check(file: Path, /, *, json: AsJson = False) -> None:
     source = FileSource(file, os.environ)
     await source.start()
     found = source.current.models
-    print_rows((_row(model) for model in found), _COLUMNS, as_json=json, empty="The file names no models.")
+    rows = [_object(model) for model in found] if json else [_row(model) for model in found]
+    print_rows(rows, _COLUMNS, as_json=json, empty="The file names no models.")
     tell(f"{file} is sound.")
+
+
+def _object(model: Model) -> dict[str, object]:
+    """A model for programs."""
+    return {
+        "id": model.id,
+        "type": model.type,
+        "aliases": list(model.aliases),
+        "min_role": model.min_role.value,
+        "routes": [{"id": route.id, "batch_allowed": route.batch_allowed} for route in model.routes],
+        "batches": model.has_batch_route,
+    }
 
 
 def _row(model: Model) -> dict[str, object]:

@@ -27,7 +27,7 @@ def print_rows(rows: Iterable[dict[str, object]], columns: Sequence[str], *, as_
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
+        table.add_column(_heading(column), overflow="fold")
     for row in rows:
         table.add_row(*(cell(row[column]) for column in columns))
     wide = None if sys.stdout.isatty() else 10_000  # a pipe has no width to fit into
@@ -36,6 +36,11 @@ def print_rows(rows: Iterable[dict[str, object]], columns: Sequence[str], *, as_
 
 def print_json(value: object) -> None:
     print(msgspec.json.encode(value).decode())
+
+
+def _heading(column: str) -> str:
+    """`created_at` is `created at (UTC)`: every time in a table is."""
+    return column.replace("_", " ") + (" (UTC)" if column.endswith("_at") else "")
 
 
 def cell(value: object) -> str:

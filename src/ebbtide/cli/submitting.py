@@ -68,7 +68,8 @@ def endpoint_of(file: BinaryIO, given: str | None) -> str:
     try:
         url = msgspec.json.decode(line, type=_FirstLine).url
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SetupError(f"The first request is not a JSON object as a batch file has them: {error}") from error
+        hint = "; each request has to be on one line" if line.strip() in (b"{", b"[") else ""
+        raise SetupError(f"The first request is not a JSON object as a batch file has them: {error}{hint}") from error
     if url is None:
         raise SetupError("The first request has no url; name what the requests are for with --endpoint")
     return url

@@ -124,7 +124,8 @@ class EmbeddedServer:
                     self._forget()
                     raise
         except OSError as error:
-            raise SetupError(f"The embedded PostgreSQL cannot use {self.data_dir}: {error}") from error
+            reason = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+            raise SetupError(f"The embedded PostgreSQL cannot use {self.data_dir} ({reason})") from error
 
     def leave(self) -> None:
         """Blocking: leave the users; whoever finds no other stops the server. Does nothing when not started."""

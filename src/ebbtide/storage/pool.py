@@ -16,6 +16,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from ebbtide.errors import SetupError, Unavailable
+from ebbtide.storage.causes import CauseLog, Stage, in_words
 from ebbtide.storage.queries import load_queries
 
 if TYPE_CHECKING:  # asyncpg's classes take type arguments in their stubs only
@@ -33,7 +34,7 @@ RETRY_AFTER = 5.0
 APPLICATION = "ebbtide"
 
 _SQL = load_queries("ebbtide.storage", "pool.sql")
-_AWAY = "The database cannot be reached at the moment"
+_CAUSES = CauseLog()
 # Classes 08, 40, 53 and 57 of the SQLSTATE table, a server that became read-only, and plans that a migration outdated.
 _LOST = (
     asyncpg.PostgresConnectionError,
@@ -203,12 +204,12 @@ def translated(connection: Connection | None) -> Iterator[None]:
     try:
         yield
     except (*_LOST, TimeoutError) as error:
-        raise _unavailable() from error
+        raise _unavailable(connection, error) from error
     except (*_REFUSED, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
         # On a living connection these are a mistake of the caller, or come from something else in the block.
         if connection is not None and _lives(connection):
             raise
-        raise _unavailable() from error
+        raise _unavailable(connection, error) from error
 
 
 def _lives(connection: Connection) -> bool:
@@ -218,5 +219,7 @@ def _lives(connection: Connection) -> bool:
         return False  # the pool has taken it back, as it does with one that was lost
 
 
-def _unavailable() -> Unavailable:
-    return Unavailable(_AWAY, retry_after=RETRY_AFTER)
+def _unavailable(connection: Connection | None, error: Exception) -> Unavailable:
+    stage: Stage = "connecting" if connection is None else "query"
+    _CAUSES.tell(error, stage)
+    return Unavailable(in_words(error, stage), retry_after=RETRY_AFTER)

@@ -47,10 +47,16 @@ class Process:
     def tell(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    async def rest(self) -> list[str]:
+        """What it said after its greeting."""
+        assert self.process.stdout is not None
+        return (await self.process.stdout.read()).decode().splitlines()
+
     async def ended(self) -> int:
         return await asyncio.wait_for(self.process.wait(), 20)
 
 
+BYE = "what runs may take 30 seconds to finish. Ctrl-C again ends it at once."
 Serve = Callable[..., Awaitable[Process]]
 
 
@@ -128,6 +134,7 @@ async def test_a_stop_lets_what_runs_finish_and_takes_nothing_new(
     gateway.tell(signal.SIGTERM)
     assert await asking == 200
     assert await gateway.ended() == 0
+    assert await gateway.rest() == [f"Stopping: {BYE}", "Stopped."]
     with pytest.raises(aiohttp.ClientConnectionError):
         await ask(http, gateway.url, gateway.key)
 

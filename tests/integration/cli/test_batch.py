@@ -532,3 +532,13 @@ async def test_a_reader_that_goes_away_is_no_error(gateway: FakeGateway) -> None
         _, said = await results.communicate()
         assert results.returncode == exits.OK
     assert said == b""
+
+
+async def test_a_request_spread_over_lines_is_told_to_be_on_one(
+    gateway: FakeGateway, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pretty.jsonl"
+    path.write_text('{\n  "custom_id": "a",\n  "url": "/v1/embeddings",\n  "body": {}\n}\n')
+    assert await ebbtide("batch", "submit", str(path)) == exits.USAGE
+    assert "Each request has to be on one line." in capsys.readouterr().err
+    assert not gateway.uploaded

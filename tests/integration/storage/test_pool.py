@@ -10,8 +10,11 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from ebbtide.errors import SetupError, Unavailable
+from ebbtide.storage import pool
+from ebbtide.storage.causes import CauseLog
 from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.pool import Database
 
@@ -85,6 +88,32 @@ async def test_a_query_over_its_time_is_unavailable_and_the_pool_goes_on(databas
             await read(database, "select pg_sleep(60)", timeout=0.1)
         assert caught.value.retry_after == 5
         assert await read(database, "select 1") == 1
+
+
+async def test_what_holds_the_database_up_is_told_apart_and_logged(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_CAUSES", CauseLog())
+    full = (
+        "do $$ begin raise exception 'could not extend file' using errcode = '53100', detail = 'row (secret)'; end $$"
+    )
+    slow = "set local statement_timeout = 50; select pg_sleep(60)"
+    with capture_logs() as logs:
+        for sql, words in [(full, "no room left"), (slow, "did not finish in time"), (full, "no room left")]:
+            with pytest.raises(Unavailable, match=words):
+                await write(database, sql)
+        with pytest.raises(Unavailable, match="did not finish in time"):
+            await read(database, "select pg_sleep(60)", timeout=0.1)
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await Database.connect("postgresql://ebbtide@127.0.0.1:1/postgres")
+    assert [(entry["cause"], entry["sqlstate"], entry["stage"]) for entry in logs] == [
+        ("DiskFullError", "53100", "query"),
+        ("QueryCanceledError", "57014", "query"),
+        ("TimeoutError", None, "query"),
+        ("ConnectionRefusedError", None, "connecting"),
+    ]
+    assert logs[0]["reason"] == "could not extend file"
+    assert "secret" not in str(logs)
 
 
 async def test_a_session_ended_by_the_server_is_unavailable_and_the_pool_goes_on(database_url: str) -> None:

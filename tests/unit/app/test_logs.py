@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -44,3 +45,12 @@ def test_tracebacks_carry_no_values(pretty: bool) -> None:
     text = logged(pretty)
     assert "no good" in text
     assert "the prompt" not in text
+
+
+def test_a_command_tells_its_log_apart_from_its_answer() -> None:
+    command = [sys.executable, "-m", "ebbtide", "accounts", "list"]
+    environ = {**os.environ, "EBBTIDE_DATABASE_URL": "postgresql://ebbtide@127.0.0.1:1/x"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environ)
+    logged, said = done.stderr.splitlines()
+    assert (done.stdout, said) == ("", "ebbtide: The database cannot be reached at the moment")
+    assert json.loads(logged)["cause"] == "ConnectionRefusedError"

@@ -169,6 +169,7 @@ async def test_self_hosted_servers_may_run_batches_and_the_operator_is_told_othe
     plain = UpstreamSource([Upstream("http://gpu:2/v1")], servers.fetch)
     assert any("--self-hosted" in notice for notice in plain.notices)
     assert any("priced at 0" in notice for notice in plain.notices)
+    assert any("has not listed its models yet" in notice for notice in plain.notices)
     own = UpstreamSource([Upstream("http://gpu:2/v1")], servers.fetch, self_hosted=True)
     await own.start()
     assert not any("--self-hosted" in notice for notice in own.notices)

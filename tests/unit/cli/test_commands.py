@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,13 @@ def test_usage_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) 
     assert "Traceback" not in captured.err
 
 
+def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help"]) == 0
+    assert "Usage: ebbtide COMMAND" in capsys.readouterr().out
+    assert run(["help", "batch", "submit"]) == 0
+    assert "Usage: ebbtide batch submit" in capsys.readouterr().out
+
+
 def test_version_and_reference(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["settings", "reference"]) == 0
     assert capsys.readouterr().out == reference_page()
@@ -77,6 +85,18 @@ def test_a_models_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[
     captured = capsys.readouterr()
     assert "small" in captured.out
     assert "no route is self-hosted" in captured.out
+    assert run(["models", "check", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "id": "small",
+        "type": "chat",
+        "aliases": ["s"],
+        "min_role": "free",
+        "routes": [{"id": "a", "batch_allowed": False}],
+        "batches": False,
+    }
+    file.write_text("models:\n  - id: small\n    min_role: boss\n    routes: [{id: a, kind: standin}]\n")
+    assert run(["models", "check", str(file)]) == 2
+    assert "'boss'; it is one of free, pro, internal, admin" in capsys.readouterr().err
     file.write_text("models:\n  - id: small\n    rout: []\n")
     assert run(["models", "check", str(file)]) == 2
     assert "line 3" in capsys.readouterr().err

@@ -62,7 +62,7 @@ def find_faulty_request(raw: bytes) -> InvalidRequest | None:
         except RecursionError:
             return at_index(too_deep(), index)
         except ValueError:
-            return at_index(InvalidRequest("not parseable as valid JSON"), index)
+            return at_index(InvalidRequest("Not parseable as valid JSON"), index)
         try:
             check_json(raw[at:end], max_depth=REQUEST_DEPTH)
         except InvalidRequest as error:
