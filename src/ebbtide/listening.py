@@ -19,7 +19,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno) if isinstance(error.errno, int) and error.errno > 0 else error.strerror
-        raise SetupError(f"Cannot listen on {host} port {port}: {reason}") from error
+        raise SetupError(
+            f"Cannot listen on {host} port {port}: {reason}; choose another with --port or EBBTIDE_PORT"
+        ) from error
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STALLED_SECONDS * 1000)
     return listener
