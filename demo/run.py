@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -211,6 +212,7 @@ Its log, which also has the administrator's key: {log}
 What to try next, in another terminal in this folder:
 
   export EBBTIDE_URL={url} EBBTIDE_API_KEY={key}
+  export EBBTIDE_DATA_DIR={folder}   # for commands that work on the database itself
 
   # the models
   curl -s $EBBTIDE_URL/v1/models -H "Authorization: Bearer $EBBTIDE_API_KEY"
@@ -220,14 +222,20 @@ What to try next, in another terminal in this folder:
     -H 'Content-Type: application/json' \\
     -d '{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Good morning!"}}]}}'
 
-  # a batch of your own, requests in the call; then its results
+  # a batch of your own, requests in the call
   curl -s $EBBTIDE_URL/v1/batches -H "Authorization: Bearer $EBBTIDE_API_KEY" -H 'Content-Type: application/json' \\
     -d '{{"requests": [{{"custom_id": "1",
           "body": {{"model": "{model}", "messages": [{{"role": "user", "content": "Hi"}}]}}}}]}}'
+
+  # the batches so far
   .venv/bin/ebbtide batch list
 
   # a batch from a file, which you may interrupt and pick up again
   .venv/bin/ebbtide batch submit demo/requests.jsonl --wait -o results.jsonl
+
+  # an account of your own, and a key for it
+  .venv/bin/ebbtide accounts create research --role internal
+  .venv/bin/ebbtide keys create research
 
 Your own models instead of the stand-in: README.md, "In front of your own servers".
 """
@@ -255,10 +263,8 @@ def show(environ: Mapping[str, str]) -> None:
         key = find_key(demo)
         show_summary(run_batch(demo, key))
         show_answers(demo)
-        print(
-            NEXT.format(url=demo.url, key=key, key_file=short(demo.key_file), log=short(demo.log), model=CHAT_MODEL),
-            flush=True,
-        )
+        places = {"key_file": short(demo.key_file), "log": short(demo.log), "folder": shlex.quote(str(demo.folder))}
+        print(NEXT.format(url=demo.url, key=key, model=CHAT_MODEL, **places), flush=True)
         serve_until_stopped(gateway)
 
 

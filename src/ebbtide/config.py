@@ -280,3 +280,11 @@ def _text(value: object) -> str:
 def _shown(option: Option, text: str) -> str:
     """The value as a message may carry it: a URL may hold a password."""
     return "the value given" if option.parse is _postgres_url or "@" in text else repr(text)
+
+
+def place(config: Config) -> str:
+    """Where the data are, without a password."""
+    if config.database_url is None:
+        return f"{config.data_dir} (embedded PostgreSQL)"
+    parts = urlsplit(config.database_url)
+    return f"PostgreSQL at {parts.hostname or 'the local socket'}{parts.path}"

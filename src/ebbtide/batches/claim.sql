@@ -114,4 +114,5 @@ where not exists (
     select from batch_jobs j join accounts a on a.id = j.account_id join api_keys k on k.id = j.key_id
     where j.no = b.no and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null
       and (j.expires_at is null or j.expires_at > $2)
-      and a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2));
+      and a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)
+      and a.role = any($3));

@@ -148,5 +148,6 @@ async def assert_alive(conn: Connection, worker_no: int) -> bool:
     return await conn.fetchval(_Q["assert_alive"], worker_no) is not None
 
 
-async def unstartable_batches(conn: Connection, batch_nos: Sequence[int], now: datetime) -> set[int]:
-    return {row["no"] for row in await conn.fetch(_Q["unstartable_batches"], batch_nos, now)}
+async def unstartable_batches(conn: Connection, batch_nos: Sequence[int], min_role: Role, now: datetime) -> set[int]:
+    roles = [role.value for role in Role if role >= min_role]
+    return {row["no"] for row in await conn.fetch(_Q["unstartable_batches"], batch_nos, now, roles)}

@@ -37,27 +37,28 @@ order by j.no limit 100;
 select coalesce(closing, 'full') from batch_jobs
 where no = $1 and phase = 'open' and (closing is not null or results_full) for no key update;
 
+-- The steps below pick rows by their place (ctid) while the batch is locked: whatever statistics a young table has, the
+-- plan then never looks through the batch once for each row.
+
 -- name: cancel
 -- Waiting items of a cancelled batch, a bounded number at a time.
 update batch_items set state = 'cancelled', error_code = null, error_message = null, error_status = null
-where batch_no = $1 and state = 'queued' and id in (
-    select id from batch_items where batch_no = $1 and state = 'queued' limit $2)
+where ctid = any (array(
+    select ctid from batch_items where batch_no = $1 and state = 'queued' limit $2)) and state = 'queued'
 returning model, state;
 
 -- name: expire
 -- Waiting items of a batch whose window closed, those that were never tried.
 update batch_items set state = 'expired', error_code = null, error_message = null, error_status = null
-where batch_no = $1 and state = 'queued' and id in (
-    select id from batch_items where batch_no = $1 and state = 'queued' and (attempts = 0 or error_code is null)
-    limit $2)
+where ctid = any (array(
+    select ctid from batch_items where batch_no = $1 and state = 'queued' and (attempts = 0 or error_code is null) limit $2)) and state = 'queued'
 returning model, state;
 
 -- name: run_out
 -- Waiting items of a batch whose window closed between two tries: each ends with its last error.
 update batch_items set state = 'failed'
-where batch_no = $1 and state = 'queued' and id in (
-    select id from batch_items where batch_no = $1 and state = 'queued' and attempts > 0 and error_code is not null
-    limit $2)
+where ctid = any (array(
+    select ctid from batch_items where batch_no = $1 and state = 'queued' and attempts > 0 and error_code is not null limit $2)) and state = 'queued'
 returning model, state;
 
 -- name: give_up
@@ -67,8 +68,8 @@ set state = 'failed',
     error_code = case when attempts > 0 and error_code is not null then error_code else $3 end,
     error_message = case when attempts > 0 and error_code is not null then error_message else $4 end,
     error_status = case when attempts > 0 and error_code is not null then error_status end
-where batch_no = $1 and state = 'queued' and id in (
-    select id from batch_items where batch_no = $1 and state = 'queued' limit $2)
+where ctid = any (array(
+    select ctid from batch_items where batch_no = $1 and state = 'queued' limit $2)) and state = 'queued'
 returning model, state;
 
 -- name: count_closed
@@ -173,17 +174,16 @@ order by deleted_at limit $2;
 
 -- name: purge_items
 -- Remove some items of a deleted batch.
-delete from batch_items where batch_no = $1 and id in (select id from batch_items where batch_no = $1 limit $2);
+delete from batch_items where ctid = any (array(select ctid from batch_items where batch_no = $1 limit $2));
 
 -- name: purge_attempts
 -- Remove some attempts of a deleted batch.
-delete from batch_attempts where batch_no = $1 and (item_id, claim_epoch) in (
-    select item_id, claim_epoch from batch_attempts where batch_no = $1 limit $2);
+delete from batch_attempts where ctid = any (array(select ctid from batch_attempts where batch_no = $1 limit $2));
 
 -- name: purge_segments
 -- Remove some answers of a deleted batch.
-delete from batch_result_segments where batch_no = $1 and id in (
-    select id from batch_result_segments where batch_no = $1 limit $2);
+delete from batch_result_segments
+where ctid = any (array(select ctid from batch_result_segments where batch_no = $1 limit $2));
 
 -- name: purge_queues
 -- Remove the queue rows of a deleted batch.

@@ -12,16 +12,21 @@ from ebbtide.catalog.model import Model
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Models in configured order. `Catalog.of(models)` makes one; ids and aliases must be unique across them."""
+    """Models in configured order. `Catalog.of(models)` makes one; ids and aliases must be unique across them.
+
+    `is_settled`: a model that is not here does not exist. False while a server has yet to say what it serves, or where
+    nothing names models: nobody may then take a model for gone.
+    """
 
     models: tuple[Model, ...]
     _by_name: MappingProxyType[str, Model] = field(repr=False)
+    is_settled: bool = True
 
     @classmethod
-    def of(cls, models: Iterable[Model]) -> Catalog:
+    def of(cls, models: Iterable[Model], *, is_settled: bool = True) -> Catalog:
         kept = tuple(models)
         names = {name: model for model in kept for name in (model.id, *model.aliases)}
-        return cls(kept, MappingProxyType(names))
+        return cls(kept, MappingProxyType(names), is_settled)
 
     def resolve(self, name: str) -> Model | None:
         """The model of that id or alias."""
@@ -37,4 +42,4 @@ class Catalog:
         return [model for model in self.models if model.min_role <= role]
 
 
-EMPTY = Catalog.of(())
+EMPTY = Catalog.of((), is_settled=False)

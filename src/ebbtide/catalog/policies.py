@@ -115,7 +115,12 @@ class PolicySource:
         for model in plain.models:
             routes = tuple(chosen(model, route) for route in model.routes)
             models.append(model if routes == model.routes else replace(model, routes=routes))
-        self._plain, self._choices, self._made, self._chosen = plain, choices, made, Catalog.of(models)
+        self._plain, self._choices, self._made, self._chosen = (
+            plain,
+            choices,
+            made,
+            Catalog.of(models, is_settled=plain.is_settled),
+        )
 
 
 @dataclass(frozen=True, slots=True)

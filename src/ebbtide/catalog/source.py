@@ -87,6 +87,9 @@ class FileSource:
         except SetupError as error:
             log.warning("models_file_refused", reason=error.message, kept_models=len(self.current.models))
             return False
+        except Exception:  # a mistake of ours must not end the watch: the next change may mend what led to it
+            log.exception("models_file_not_read", path=str(self._path), kept_models=len(self.current.models))
+            return False
         log.info("models_file_read", models=len(self.current.models))
         return True
 

@@ -98,7 +98,7 @@ class UpstreamSource:
         if listed == self._listed[index]:
             return False
         self._listed[index] = listed
-        self.current = Catalog.of(self._models())
+        self.current = Catalog.of(self._models(), is_settled=None not in self._listed)
         log.info("upstream_models_read", upstream=upstream.url, models=[entry.id for entry in listed])
         return True
 

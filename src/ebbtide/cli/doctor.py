@@ -11,6 +11,7 @@ from ebbtide.cli import exits
 from ebbtide.cli.bootflags import ServeFlags, read_config
 from ebbtide.cli.doctor_database import check_database
 from ebbtide.cli.doctor_models import check_models
+from ebbtide.cli.doctor_port import explain_port
 from ebbtide.cli.findings import Finding, bad, ok, warn
 from ebbtide.cli.processes import bind
 from ebbtide.config import OPTIONS, PREFIX, Config
@@ -49,7 +50,7 @@ async def _examine(flags: ServeFlags) -> AsyncIterator[Finding]:
     async for finding in check_models(config, os.environ):
         yield finding
     if config.role != "worker":
-        yield check_port(config)
+        yield await explain_port(check_port(config), config)
 
 
 def check_python(version: tuple[int, int]) -> Finding:

@@ -16,7 +16,7 @@ import msgspec
 from cyclopts import Parameter
 
 from ebbtide import __version__
-from ebbtide.cli.wire import Batch, Failure, Refusal
+from ebbtide.cli.wire import Batch, Failure, Outcome, Outcomes, Refusal
 from ebbtide.errors import EbbtideError, SetupError
 
 _PASSING: Final = frozenset({502, 503, 504})
@@ -132,6 +132,16 @@ class Gateway:
                     yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._away(error) from error
+
+    async def outcomes(self, batch_id: str, after: str | None, limit: int) -> tuple[list[Outcome], bool]:
+        """A page of what became of a batch's requests so far, and whether there are more."""
+        params = {"limit": str(limit), **({} if after is None else {"after": after})}
+        answer = await self._call("GET", f"/v1/batches/{batch_id}/results", params=params)
+        try:
+            page = msgspec.json.decode(answer, type=Outcomes, strict=False)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Refused("The answer is not a page of results.", status=200) from error
+        return page.data, page.has_more and bool(page.data)
 
     async def progress(self, batch_id: str) -> AsyncIterator[Batch]:
         """The batch's states as the gateway tells them, until the last or until it hangs up."""

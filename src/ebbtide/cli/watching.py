@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
@@ -16,6 +16,7 @@ from typing import BinaryIO, Final, TypeVar
 from ebbtide.cli import exits
 from ebbtide.cli.gateway import Gateway, Refused, Unreachable
 from ebbtide.cli.progress import Display, display
+from ebbtide.cli.waits import Waits
 from ebbtide.cli.wire import Batch
 from ebbtide.errors import SetupError
 
@@ -24,6 +25,7 @@ T = TypeVar("T")
 _FIRST_LOOK: Final = 0.25  # seconds between looks, growing while the batch runs
 _LAST_LOOK: Final = 5.0
 _LONGEST_RETRY: Final = 5.0
+_STUCK_SECONDS: Final = 5.0  # without a request done, after which is asked why
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,32 @@ class Patience:
 async def watch_batch(gateway: Gateway, batch_id: str, patience: float) -> Batch:
     """Show the batch until it is final, and return it then."""
     with display(sys.stderr, time.monotonic) as shown:
-        return await _follow(gateway, batch_id, shown, Patience(patience, shown.say))
+        explaining = asyncio.create_task(_explain(Waits(gateway, batch_id), shown))
+        try:
+            return await _follow(gateway, batch_id, shown, Patience(patience, shown.say))
+        finally:
+            explaining.cancel()
+            with suppress(asyncio.CancelledError):
+                await explaining
+
+
+async def _explain(waits: Waits, shown: Display) -> None:
+    """While the batch does not move and the gateway does not say why, say what its requests wait for."""
+    done = -1
+    while True:
+        await asyncio.sleep(_STUCK_SECONDS)
+        batch = shown.latest
+        if batch is None or batch.status != "in_progress" or batch.blocked_reason is not None:
+            continue
+        if batch.counts.done != done:
+            done = batch.counts.done
+            continue
+        try:
+            shown.explain(await waits.look())
+        except Refused:
+            return  # a gateway that has no such page
+        except Unreachable:
+            continue  # whoever follows the batch says so
 
 
 async def _follow(gateway: Gateway, batch_id: str, shown: Display, patience: Patience) -> Batch:
@@ -144,8 +171,14 @@ def summary(batch: Batch) -> Iterator[str]:
     if batch.error is not None:
         yield batch.error if isinstance(batch.error, str) else batch.error.message
     counts = batch.counts
+    if batch.status == "failed" and not counts.total:
+        advice = " Correct the file and submit it again." if batch.errors and batch.errors.data else ""
+        yield f"{batch.id} failed: nothing ran.{advice}"
+        return
     parts = [f"{counts.completed} of {counts.total} succeeded"]
     parts += [f"{counts.failed} failed"] if counts.failed else []
     parts += [f"{counts.cancelled} cancelled"] if counts.cancelled else []
     parts += [f"{batch.cost_usd:.6f} USD"] if batch.cost_usd else []
     yield f"{batch.id} {batch.status}: {', '.join(parts)}."
+    if counts.failed:
+        yield f"What went wrong with each: `ebbtide batch results {batch.id}`. Another try: `ebbtide batch retry …`."

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 FINAL: Final = frozenset({"completed", "failed", "expired", "cancelled"})
+UNFINISHED: Final = frozenset({"queued", "running"})
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -71,6 +72,21 @@ class Batch(msgspec.Struct, frozen=True):
     @property
     def all_succeeded(self) -> bool:
         return self.status == "completed" and self.counts.completed == self.counts.total
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One request of a batch, on a page of its results; `error` is the last one while it waits for another try."""
+
+    id: str
+    status: str
+    error: Failure | None = None
+
+
+class Outcomes(msgspec.Struct, frozen=True):
+    """A page of them."""
+
+    data: list[Outcome]
+    has_more: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from ebbtide.catalog.model import Route
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.dialects.openai.requests import for_upstream, with_model
 from ebbtide.dialects.values import Body
+from ebbtide.dispatch.failures import FailureLog
 from ebbtide.dispatch.outcome import Call, Failed, Outcome, Source, Timeouts, may_go_elsewhere, may_pass
 from ebbtide.dispatch.plan import nothing_planned, plan_routes
 from ebbtide.dispatch.replies import Asked, judge, judge_broken
@@ -47,6 +48,7 @@ class Dispatcher:
         self._clock = clock or SystemClock()
         self._dice = dice or Random()
         self._monotonic = monotonic
+        self._failures = FailureLog()
 
     async def call(self, call: Call) -> Outcome:
         """Answered or Failed."""
@@ -86,6 +88,7 @@ class Dispatcher:
             outcome = judge(reply, Asked(call, route, started, self._monotonic()), self._clock)
             if not isinstance(outcome, Failed):
                 return outcome
+            self._failures.note(call.model.id, outcome)
             first = _told(first, outcome)
             if not may_go_elsewhere(outcome):
                 break
@@ -108,9 +111,14 @@ class Dispatcher:
             async with self._sender.stream(request) as reply:
                 asked = Asked(call, route, started, self._monotonic())
                 if isinstance(reply, Opened):
-                    yield Streaming(reply, asked, self._monotonic)
+                    streaming = Streaming(reply, asked, self._monotonic)
+                    yield streaming
+                    if streaming.failed is not None:
+                        self._failures.note(call.model.id, streaming.failed)
                     return
-                first = _told(first, self._not_a_stream(reply, asked))
+                outcome = self._not_a_stream(reply, asked)
+                self._failures.note(call.model.id, outcome)
+                first = _told(first, outcome)
             if not may_go_elsewhere(first):
                 break
         assert first is not None

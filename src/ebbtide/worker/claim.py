@@ -19,6 +19,7 @@ from ebbtide.batches import standing_store
 from ebbtide.batches.claim_store import Candidate, ClaimedItem, HeldSlots, UserState
 from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
+from ebbtide.catalog.catalog import Catalog
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
@@ -157,8 +158,7 @@ class Claimer:
         model = work_round.model
         standing = await standing_store.read_room(conn, model, self._context.process)
         self._pace.note_state(model, standing.state)
-        known = self._context.catalog.current.resolve(model)
-        if known is not None and known.has_batch_route and not known.has_live_batch_route:
+        if not _may_run(self._context.catalog.current, model):
             room = Room(0, "no_route_up")
         else:
             own = self._context.dispatcher.in_flight.get((model, "interactive"), 0)
@@ -301,6 +301,14 @@ class _Usage:
 
     def by_others(self, account_id: str, worker_no: int) -> int:
         return sum(s.slots for s in self.held if s.account_id == account_id and s.worker_no != worker_no)
+
+
+def _may_run(catalog: Catalog, model: str) -> bool:
+    """Whether items of the model may start here; one that cannot be served any more starts too, to fail in words."""
+    known = catalog.resolve(model)
+    if known is None:
+        return catalog.is_settled
+    return not known.has_batch_route or known.has_live_batch_route
 
 
 def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import structlog
 
 from ebbtide import ids
+from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store, closing
 from ebbtide.batches.idempotency import forget_keys
 from ebbtide.batches.intake import Intake
@@ -132,6 +133,8 @@ class Worker:
 
     async def _validate(self, now: datetime) -> int:
         context = self._context
+        if not context.catalog.current.is_settled:
+            return 0  # it cannot be told yet which models there are
         intake = Intake(context.database, context.catalog.current, context.settings.current, context.clock)
         return await validate_next(intake, self._lease.worker_no)
 
@@ -196,11 +199,12 @@ class Worker:
                 raise result
 
     async def _drop_unstartable(self, now: datetime) -> int:
-        """Hand back items that wait here and whose batch was cancelled, failed, expired or deleted meanwhile."""
+        """Hand back items that wait here and whose batch or creator has come to where nothing of it may start."""
         batch_nos = self._lanes.waiting_batches()
+        min_role = Role(self._context.settings.current.batch_min_role)
         if batch_nos:
             async with self._context.database.connection() as conn:
-                gone = await claim_store.unstartable_batches(conn, sorted(batch_nos), now)
+                gone = await claim_store.unstartable_batches(conn, sorted(batch_nos), min_role, now)
             self._hand_back(self._lanes.take_waiting(lambda work: work.batch.no in gone))
         return 0
 

@@ -12,7 +12,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from aiohttp import web
+from tests.gateway import chat_model, models_file, start_gateway
 
+from ebbtide import __version__
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import end_store
@@ -199,6 +201,13 @@ async def test_doctor_says_what_is_wrong(
     assert f"bad  http: Cannot listen on 127.0.0.1 port {port}" in said
 
 
+async def test_doctor_beside_a_running_gateway_is_content(database: Database, tmp_path: Path, capsys: Capture) -> None:
+    async with start_gateway(os.environ["EBBTIDE_DATABASE_URL"], models_file(tmp_path, chat_model())) as gateway:
+        port = gateway.url.rpartition(":")[2]
+        assert await ebbtide("doctor", "--port", port) == exits.OK
+    assert f"ok   http: a gateway of version {__version__} runs on 127.0.0.1 port {port}" in capsys.readouterr().out
+
+
 async def test_doctor_knows_a_newer_schema(database: Database, port: str, capsys: Capture) -> None:
     async with database.transaction() as conn:
         await conn.execute("insert into schema_migrations values (9999, 'later', now(), $1)", SCHEMA_VERSION)
@@ -249,8 +258,14 @@ async def test_doctor_and_commands_on_the_embedded_server(
     monkeypatch.setenv("EBBTIDE_DATA_DIR", str(data_dir))
     assert await ebbtide("doctor", "--port", port) == exits.OK
     assert "ok   database: none yet; the first start makes it" in capsys.readouterr().out
+    assert await ebbtide("accounts", "create", "ada") == exits.USAGE
+    said = capsys.readouterr().err
+    assert f"There is no database in {data_dir} yet" in said
+    assert all(name in said for name in ("--data-dir", "EBBTIDE_DATA_DIR", "EBBTIDE_DATABASE_URL", "ebbtide migrate"))
     assert not is_there(data_dir)
     async with EmbeddedServer(data_dir, fsync=False):
+        assert await ebbtide("migrate") == exits.OK
+        assert f"{data_dir} (embedded PostgreSQL)" in capsys.readouterr().err
         assert await ebbtide("accounts", "create", "ada") == exits.OK
         assert await ebbtide("doctor", "--port", port) == exits.OK
     assert "ok   database: PostgreSQL 18" in capsys.readouterr().out

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from ebbtide.cli import exits
+from ebbtide.cli import exits, watching
 from ebbtide.cli.app import run
 
 KEY = "ebb-" + "k" * 43
@@ -44,6 +44,7 @@ class FakeGateway:
         self.lost_creates = 0
         self.events: list[str] | None = None  # what the stream of progress says; None: there is none
         self.deleted: list[str] = []
+        self.cursors: list[str] = []  # of the result pages asked for
         self.looked = asyncio.Event()
         self.refused = asyncio.Event()
         self._runner: web.AppRunner | None = None
@@ -64,6 +65,7 @@ class FakeGateway:
         app.router.add_post("/v1/batches/{id}/retry", self._create)
         app.router.add_post("/v1/batches/{id}/cancel", self._get)
         app.router.add_delete("/v1/batches/{id}", self._delete)
+        app.router.add_get("/v1/batches/{id}/results", self._outcomes)
         app.router.add_get("/v1/batches/{id}/output.jsonl", self._output)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -113,6 +115,16 @@ class FakeGateway:
         for text in self.events:
             await answer.write(text.encode())
         return answer
+
+    async def _outcomes(self, request: web.Request) -> web.Response:
+        """Two pages, the second of which holds what waits; then the batch gets done."""
+        if "after" not in request.query:
+            return web.json_response({"data": [{"id": "a", "status": "completed"}], "has_more": True})
+        self.cursors.append(request.query["after"])
+        if len(self.cursors) == 2:
+            self.course = [batch("completed", completed=2)]
+        waiting = {"id": "b", "status": "queued", "error": {"code": "rate_limited", "message": "Slow down"}}
+        return web.json_response({"data": [waiting], "has_more": False})
 
     async def _list(self, request: web.Request) -> web.Response:
         ids = [f"batch_{number}" for number in range(250)]
@@ -244,6 +256,23 @@ async def test_watch_shows_what_the_stream_of_progress_tells(
     assert "batch_1 completed: 2 of 2 succeeded." in shown
 
 
+async def test_watch_tells_what_waits_for_another_try(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(watching, "_STUCK_SECONDS", 0.01)
+    gateway.course = [batch("in_progress", completed=1)]
+    assert await ebbtide("batch", "watch", "batch_1") == exits.OK
+    shown = capsys.readouterr().err
+    assert "in_progress: 1 of 2 done, 1 waits for another try, the last one ended in rate_limited\n" in shown
+    assert set(gateway.cursors) == {"a"}, "what has ended is not read again"
+
+
+async def test_watch_tells_in_words_why_a_batch_waits(gateway: FakeGateway, capsys: pytest.CaptureFixture[str]) -> None:
+    gateway.course = [batch("in_progress", blocked_reason="no_route_up"), batch("completed", completed=2)]
+    assert await ebbtide("batch", "watch", "batch_1") == exits.OK
+    assert "waits: no_route_up (no server of the model is up)" in capsys.readouterr().err
+
+
 async def test_submit_reads_standard_input(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
     assert await ebbtide("batch", "submit", "-", "--endpoint", "/v1/chat/completions") == exits.OK
@@ -286,11 +315,12 @@ async def test_results_to_standard_output_stand_alone(
     ],
 )
 async def test_the_status_tells_how_it_ended(
-    gateway: FakeGateway, tmp_path: Path, ended: dict[str, Any], status: int
+    gateway: FakeGateway, tmp_path: Path, capsys: pytest.CaptureFixture[str], ended: dict[str, Any], status: int
 ) -> None:
     gateway.course = [ended]
     output = tmp_path / "results.jsonl"
     assert await ebbtide("batch", "watch", "batch_1", "-o", str(output)) == status
+    assert ("`ebbtide batch results batch_1`" in capsys.readouterr().err) == bool(ended["request_counts"]["failed"])
     assert output.read_bytes() == RESULTS
 
 
@@ -303,6 +333,7 @@ async def test_bad_lines_are_told_one_by_one(
     output = tmp_path / "results.jsonl"
     assert await ebbtide("batch", "submit", requests, "-o", str(output)) == exits.BATCH_ENDED
     said = capsys.readouterr().err
+    assert "batch_1 failed: nothing ran" in said
     assert "line 1: not JSON (invalid_json_line)\nline 2: repeated (duplicate_custom_id)\n" in said
     assert not output.exists()
 

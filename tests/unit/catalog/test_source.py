@@ -45,6 +45,27 @@ async def test_a_change_is_taken_up_and_an_invalid_one_refused(tmp_path: Path) -
     assert "cannot be read" in logs[0]["reason"]
 
 
+class Stumbling(dict[str, str]):
+    """An environment that cannot be asked."""
+
+    def __contains__(self, name: object) -> bool:
+        raise OSError("no environment")
+
+
+async def test_a_load_that_fails_in_a_way_nobody_thought_of_keeps_the_old_models(tmp_path: Path) -> None:
+    path = tmp_path / "ebbtide.yaml"
+    path.write_text(FILE.format(name="one"))
+    source = FileSource(path, Stumbling())
+    await source.start()
+    path.write_text(FILE.format(name="${NAME}"))
+    with capture_logs() as logs:
+        assert source.refresh() is False
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("models_file_not_read", "error")]
+    assert source.current.resolve("one") is not None
+    path.write_text(FILE.format(name="three"))
+    assert source.refresh() is True
+
+
 class SignallingSource(FileSource):
     """Tells when a change was taken up."""
 

@@ -59,12 +59,13 @@ def test_summary_names_every_problem() -> None:
         "line 3: not JSON (invalid_json_line)",
         "no requests (empty_file)",
         "The file is not valid.",
-        "batch_1 failed: 0 of 0 succeeded.",
+        "batch_1 failed: nothing ran. Correct the file and submit it again.",
     ]
 
 
 def test_summary_counts_outcomes() -> None:
-    [line] = summary(batch("cancelled", completed=5, failed=2, cancelled=3))
+    line, advice = summary(batch("cancelled", completed=5, failed=2, cancelled=3))
+    assert "`ebbtide batch results batch_1`" in advice
     assert line == "batch_1 cancelled: 5 of 10 succeeded, 2 failed, 3 cancelled."
 
 

@@ -12,6 +12,7 @@ from ebbtide.batches.model import Job, timestamps
 from ebbtide.batches.results import Result
 from ebbtide.batches.watch import Progress
 from ebbtide.catalog.model import Model
+from ebbtide.delivery.lines import error_of
 from ebbtide.delivery.store import Event, Webhook
 from ebbtide.dialects.openai.batch import (
     BatchDone,
@@ -212,6 +213,8 @@ def _failure(job: Job) -> BatchFailure | None:
 
 
 def _result_error(result: Result) -> ResultError | None:
+    if result.state == "expired":
+        return error_of(result)
     if result.error_code is None or result.state == "completed":
         return None
     status = msgspec.UNSET if result.error_status is None else result.error_status
