@@ -122,7 +122,11 @@ FAULTS = [
     ),
     ("models: &a\n  - *a\n", 1, "anchors and aliases"),
     ("models:\n  - *a\n", 2, "anchors and aliases"),
-    ("a: &a [x]\n" + "".join(f"{c}: &{c} [{', '.join(['*' + p] * 9)}]\n" for p, c in ["ab", "bc", "cd"]), 1, "anchors"),
+    (
+        "a: &a [x]\n" + "".join(f"{c}: &{c} [{', '.join(['*' + p] * 9)}]\n" for p, c in zip("abc", "bcd", strict=True)),
+        1,
+        "anchors",
+    ),
     ("models:\n  - " + "[" * 5000, 2, "nested too deeply"),
     ("models:\n" + "".join("  " * n + f"k{n}:\n" for n in range(1, 3000)), 17, "nested too deeply"),
     ("models:\n  - id: \x01\n", 2, "does not allow"),
