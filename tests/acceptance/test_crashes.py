@@ -247,13 +247,17 @@ async def test_a_frozen_worker_changes_nothing_when_it_wakes(
     assert batch["request_counts"]["completed"] == 8
     assert await books(database) == {}
     before = await _rows(database)
+    async with database.connection() as conn:
+        newest = await conn.fetchval("select max(no) from workers")
     frozen.resume()
     gone = [(await asyncio.wait_for(upstream.gone.get(), 20)).text for _ in range(4)]
     assert len(set(gone)) == 4
 
+    living = "select exists (select from workers where pid = $1 and no > $2 and ended_at is null)"
+
     async def began_anew() -> bool:
         async with database.connection() as conn:
-            return bool(await conn.fetchval("select count(*) = 2 from workers where pid = $1", frozen.pid))
+            return bool(await conn.fetchval(living, frozen.pid, newest))
 
     await until(began_anew)
     assert await frozen.stop() == 0
