@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 
@@ -161,4 +162,7 @@ def open_listener(host: str, port: int, socket_fd: int | None) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise SetupError(f"Cannot listen on {host} port {port}: {error.strerror}.") from error
+        reason = os.strerror(error.errno) if isinstance(error.errno, int) and error.errno > 0 else error.strerror
+        raise SetupError(
+            f"Cannot listen on {host} port {port}: {reason}; choose another with --port or EBBTIDE_PORT."
+        ) from error

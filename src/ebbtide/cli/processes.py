@@ -49,7 +49,9 @@ def bind(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno) if isinstance(error.errno, int) and error.errno > 0 else error.strerror
-        raise SetupError(f"Cannot listen on {host} port {port}: {reason}.") from error
+        raise SetupError(
+            f"Cannot listen on {host} port {port}: {reason}; choose another with --port or EBBTIDE_PORT."
+        ) from error
 
 
 def end_with_parent(fd: int) -> None:
