@@ -164,7 +164,9 @@ async def test_an_inherited_socket_is_served(serve: Serve, http: aiohttp.ClientS
 async def test_a_port_in_use_is_said_in_words(serve: Serve, database_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
-        with pytest.raises(NotStarted, match=f"^ebbtide: Cannot listen on 127.0.0.1 port {port}"):
+        with pytest.raises(
+            NotStarted, match=f"^ebbtide: Cannot listen on 127.0.0.1 port {port}: .*--port or EBBTIDE_PORT"
+        ):
             await serve(EBBTIDE_PORT=port)
 
 
