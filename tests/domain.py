@@ -24,7 +24,7 @@ from ebbtide.accounts.accounts import create_account
 from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
-from ebbtide.batches import closing, end_store, intake_store
+from ebbtide.batches import closing, intake_store, workers_store
 from ebbtide.batches.claim_store import Candidate
 from ebbtide.batches.intake import Intake, create_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL, Item, Job
@@ -188,12 +188,16 @@ class World:
     async def worker_no(self, seconds: float = 600.0) -> int:
         """The number of a living worker that is only a row."""
         async with self.database.transaction() as conn:
-            return await end_store.register_worker(conn, "test", 1, "0", seconds)
+            return await workers_store.register_worker(conn, "test", 1, "0", seconds)
 
     async def lapse(self, worker_no: int) -> None:
         """Let a worker's lease run out now."""
         async with self.database.transaction() as conn:
             await conn.execute("update workers set lease_until = now() where no = $1", worker_no)
+
+    async def take_over(self) -> int:
+        """Do what the duty that takes over from lapsed workers does once."""
+        return await closing.take_over(self.database, self.clock.now(), random.Random(1))
 
     async def hands(self) -> Hands:
         """A worker to be worked by hand."""

@@ -31,40 +31,6 @@ order by j.expires_at, q.batch_no limit $6;
 -- One claim of a model at a time, across all processes.
 select pg_advisory_xact_lock(hashtextextended('ebbtide.claim.' || $1::text, 0));
 
--- name: lock_user_states
--- Lock the accounts a transaction touches, in order, and read their recent batch time: halved every five minutes, and
--- nothing after eight hours or once it is less than a millisecond, since a number too small for its type is an error.
-select account_id, at_cap,
-       case when service_seconds < 0.001 or service_at < $2::timestamptz - interval '8 hours' then 0
-            else service_seconds * 0.5::float8 ^ greatest(extract(epoch from $2 - service_at)::float8 / 300, 0)
-       end::float8 as service_seconds
-from batch_user_state where account_id = any($1) order by account_id for no key update;
-
--- name: list_slots
--- The slots that living workers hold for a model.
-select s.account_id, s.worker_no, s.slots, s.wanted > 0 and s.asked_at > now() - interval '3 seconds' as wants
-from batch_slots s join workers w on w.no = s.worker_no
-where s.model = $1 and w.ended_at is null and w.lease_until > now();
-
--- name: account_slots
--- The slots that accounts hold on all models but one.
-select s.account_id, sum(s.slots)::int as slots
-from batch_slots s join workers w on w.no = s.worker_no
-where s.account_id = any($1) and s.model <> $2 and w.ended_at is null and w.lease_until > now()
-group by s.account_id;
-
--- name: set_slots
--- What a worker holds of a model from now on, and what it asked for in vain.
-insert into batch_slots (model, account_id, worker_no, slots, wanted, asked_at)
-select $1, account_id, $2, slots, wanted, now()
-from unnest($3::text[], $4::int[], $5::int[]) as s(account_id, slots, wanted)
-on conflict (model, account_id, worker_no) do update
-set slots = excluded.slots, wanted = excluded.wanted, asked_at = excluded.asked_at;
-
--- name: drop_slots
--- A worker's empty rows for a model.
-delete from batch_slots where model = $1 and worker_no = $2 and slots = 0 and wanted = 0;
-
 -- name: lock_claimable
 -- Lock batches in order; only those from which items may still be started come back.
 select no, id, account_id, key_id, target, input_id, expires_at, in_progress_at is not null as has_begun from batch_jobs
@@ -102,10 +68,6 @@ where q.batch_no = c.batch_no and q.model = $1;
 -- name: start_batches
 -- The first claim of a batch is when it comes to be in progress.
 update batch_jobs set in_progress_at = $2 where no = any($1) and in_progress_at is null;
-
--- name: assert_alive
--- Hold the worker's row, so that nobody takes over from it while it claims; nothing comes back once its lease lapsed.
-select no from workers where no = $1 and ended_at is null and lease_until > now() for key share;
 
 -- name: unstartable_batches
 -- Of the batches a worker holds items of, those from which nothing may start any more.

@@ -18,6 +18,15 @@ def backoff(attempts: int, retry_after: float | None, rng: random.Random) -> flo
     return max(base * rng.uniform(0.5, 1.0), retry_after or 0.0)
 
 
+def wait_after_loss(attempts: int, rng: random.Random) -> float:
+    """Seconds until the next try after the one that got lost with its worker, the last of `attempts`.
+
+    None the first time, when the item is most likely not what killed the worker; from then on as after a failure, so
+    that one that is does not keep the workers busy with dying.
+    """
+    return 0.0 if attempts == 1 else backoff(attempts - 1, None, rng)
+
+
 def next_try(now: datetime, delay: float, attempts: int, window_end: datetime | None) -> datetime | None:
     """When to try again; None when that would be after the window, or there were tries enough."""
     if attempts >= MAX_ATTEMPTS:

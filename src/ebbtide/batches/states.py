@@ -17,7 +17,6 @@ ITEM_MOVES: Final[Moves] = {
     "fail": {"running": "failed"},
     "retry": {"running": "queued"},
     "hand_back": {"running": "queued"},
-    "take_over": {"running": "queued"},
     "cancel": {"queued": "cancelled"},
     "expire": {"queued": "expired"},
     "run_out": {"queued": "failed"},

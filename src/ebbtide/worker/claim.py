@@ -15,10 +15,12 @@ from typing import Final
 from ebbtide.accounts.quotas import WAIT_FOR_RUNNING
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store as store
-from ebbtide.batches import standing_store
-from ebbtide.batches.claim_store import Candidate, ClaimedItem, HeldSlots, UserState
+from ebbtide.batches import standing_store, workers_store
+from ebbtide.batches.claim_store import Candidate, ClaimedItem
 from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
+from ebbtide.batches.standing_store import UserState
+from ebbtide.batches.workers_store import HeldSlots
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
@@ -130,13 +132,17 @@ class Claimer:
         self, conn: Connection, work_round: Round, candidates: list[Candidate]
     ) -> tuple[dict[str, int], list[Work]]:
         model = work_round.model
-        if not await store.assert_alive(conn, work_round.worker_no):
+        if not await workers_store.assert_alive(conn, work_round.worker_no):
             raise LeaseLost(work_round.worker_no)
         await store.lock_model(conn, model)
         accounts = sorted({c.account_id for c in candidates} | set(self._lanes.of_model(model)))
-        states = await store.lock_user_states(conn, accounts, work_round.now)
+        states = await standing_store.lock_user_states(conn, accounts, work_round.now)
         paying, money = await look_for_money(conn, candidates, self._holdings, work_round.worker_no, work_round.now)
-        usage = _Usage(await store.list_slots(conn, model), await store.account_slots(conn, accounts, model), states)
+        usage = _Usage(
+            await workers_store.list_slots(conn, model),
+            await workers_store.account_slots(conn, accounts, model),
+            states,
+        )
         room = await self._room(conn, work_round)
         # From here to the next await nothing moves: the lanes are read, and what shrinks shrinks at once.
         shares = self._shares(work_round, paying, usage)
@@ -289,7 +295,7 @@ class Claimer:
             limits[share.account_id] = min(limits[share.account_id], useful)
             held = max(limits[share.account_id], lane.in_flight)
             rows.append((share.account_id, held, max(share.appetite - held, 0)))
-        await store.set_slots(conn, work_round.model, work_round.worker_no, rows)
+        await workers_store.set_slots(conn, work_round.model, work_round.worker_no, rows)
         return sum(kept for _, kept, _ in rows)
 
 

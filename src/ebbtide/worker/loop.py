@@ -117,7 +117,7 @@ class Worker:
             Duty("seal", self.seal, 2.0, bells[2], patience=3_600),
             Duty("drop unstartable", self._drop_unstartable, 1.0, bells[3]),
             Duty("expire", lambda now: closing.expire_batches(database, now), 1.0),
-            Duty("take over", lambda now: closing.take_over(database, now), 5.0),
+            Duty("take over", lambda now: closing.take_over(database, now, self._rng), 5.0),
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
             Duty("purge", self._purge, 60.0),
             Duty("forget keys", lambda now: forget_keys(database, now), 60.0),

@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from ebbtide.batches import claim_store, settle_store, standing_store
+from ebbtide.batches import settle_store, standing_store
 from ebbtide.batches.closing import finish_batches
 from ebbtide.batches.model import DUTY_CHANNEL
 from ebbtide.batches.rests import ModelState, Sign, after_signs
@@ -35,6 +35,7 @@ FLUSH_ITEMS: Final = 512
 FLUSH_SECONDS: Final = 0.004
 FULL_ITEMS: Final = 2_048
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)  # what is handed back was ready when it was claimed
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
 
@@ -119,7 +120,7 @@ class Settler:
         verdicts = [judge(one, now, self._rng) for one in done]
         segments = await pack_answers(verdicts)
         async with self._database.transaction() as conn:
-            await claim_store.lock_user_states(conn, sorted({v.done.work.batch.account_id for v in verdicts}), now)
+            await standing_store.lock_user_states(conn, sorted({v.done.work.batch.account_id for v in verdicts}), now)
             batches = await settle_store.lock_batches(conn, sorted({v.done.work.batch.no for v in verdicts}))
             verdicts, full = within_storage(
                 verdicts, batches, self._settings.current.batch_max_results_mb_per_batch << 20
@@ -142,8 +143,8 @@ class Settler:
         attempts = [v.attempt() for v in stood if v.verb != "hand_back"]
         await settle_store.add_attempts(conn, self.worker_no, attempts, now)
         await settle_store.count_settled(conn, _batch_deltas(stood))
-        await settle_store.count_released(conn, _queue_deltas(stood, now))
-        await settle_store.add_service(conn, _service(stood), now)
+        await settle_store.count_released(conn, _queue_deltas(stood))
+        await standing_store.add_service(conn, _service(stood), now)
         await add_charges(conn, _charges(stood), now.date())
         await self._note_health(conn, stood, now)
 
@@ -206,7 +207,7 @@ def _batch_delta(batch_no: int, verdicts: Sequence[Verdict]) -> settle_store.Bat
     )
 
 
-def _queue_deltas(verdicts: Sequence[Verdict], now: datetime) -> list[settle_store.QueueDelta]:
+def _queue_deltas(verdicts: Sequence[Verdict]) -> list[settle_store.QueueDelta]:
     by_queue: dict[tuple[int, str], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         by_queue[verdict.done.work.batch.no, verdict.done.work.model].append(verdict)
@@ -216,7 +217,9 @@ def _queue_deltas(verdicts: Sequence[Verdict], now: datetime) -> list[settle_sto
             model,
             released=len(of_queue),
             queued=sum(v.verb in ("retry", "hand_back") for v in of_queue),
-            next_ready_at=min((v.ready_at or now for v in of_queue if v.verb in ("retry", "hand_back")), default=NEVER),
+            next_ready_at=min(
+                (v.ready_at or _LONG_AGO for v in of_queue if v.verb in ("retry", "hand_back")), default=NEVER
+            ),
         )
         for (batch_no, model), of_queue in sorted(by_queue.items())
     ]

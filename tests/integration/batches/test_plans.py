@@ -106,7 +106,7 @@ async def test_the_plans_of_a_busy_queue(crowded: World) -> None:
     waiting = await explain(world, "claim.sql", "waiting_models", NOON, *KNOWN)
     assert scans_of(waiting, "batch_items") == set()
 
-    held = await explain(world, "end.sql", "held_batches", worker_no, 50)
+    held = await explain(world, "workers.sql", "held_batches", worker_no, 50, *KNOWN)
     assert {index for _, index in scans_of(held, "batch_items")} == {"batch_items_running"}
 
     swept = await explain(world, "end.sql", "cancel", open_ones[0], 10)

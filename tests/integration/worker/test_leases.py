@@ -22,9 +22,7 @@ from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
 from ebbtide.worker.loop import Worker
 
-
-async def take_over(world: World) -> int:
-    return await closing.take_over(world.database, world.clock.now())
+HELD = "select count(*) from batch_items where state = 'running' and worker_no = $1"
 
 
 async def test_a_dead_workers_items_are_taken_over_each_lost_try_on_record(world: World) -> None:
@@ -33,11 +31,11 @@ async def test_a_dead_workers_items_are_taken_over_each_lost_try_on_record(world
     dead = await world.hands()
     await dead.claim()
     held = await world.value("select count(*) from batch_items where state = 'running'")
-    assert await take_over(world) == 0
+    assert await world.take_over() == 0
     await world.lapse(dead.worker_no)
     world.clock.move(minutes=2)
-    assert await take_over(world) == held
-    assert await take_over(world) == 0
+    assert await world.take_over() == held
+    assert await world.take_over() == 0
     rows = await world.attempts(job)
     assert {(row["outcome"], row["cost_usd"], row["attempt"], row["route"]) for row in rows} == {
         ("lost", None, 1, None)
@@ -63,7 +61,7 @@ async def test_a_stale_workers_late_words_change_nothing(world: World) -> None:
     stale = await world.hands()
     await stale.claim()
     await world.lapse(stale.worker_no)
-    await take_over(world)
+    await world.take_over()
     fresh = await world.hands()
     await fresh.claim()
     before = [dict(item) for item in await world.items(job)]
@@ -85,7 +83,7 @@ async def test_take_over_goes_in_steps_and_ends_the_worker_last(world: World, mo
     hands = await world.hands()
     await hands.claim()
     await world.lapse(hands.worker_no)
-    assert [await take_over(world) for _ in range(4)] == [4, 4, 2, 0]
+    assert [await world.take_over() for _ in range(4)] == [4, 4, 2, 0]
     assert await world.value("select ended_at is not null from workers where no = $1", hands.worker_no)
     assert await books(world.database) == {}
 
@@ -95,9 +93,74 @@ async def test_two_take_overs_at_once_count_each_item_once(world: World) -> None
     hands = await world.hands()
     await hands.claim()
     await world.lapse(hands.worker_no)
-    assert sum(await asyncio.gather(*(take_over(world) for _ in range(4)))) == 30
+    assert sum(await asyncio.gather(*(world.take_over() for _ in range(4)))) == 30
     assert len(await world.attempts(job)) == 30
     assert await books(world.database) == {}
+
+
+async def test_take_overs_beside_settles_lock_nobody_out(world: World) -> None:
+    """Workers that hold items of the same batches, in whatever order: batches are locked in theirs."""
+    world.set(batch_max_active_per_user=100, batch_model_concurrency=60, batch_role_concurrency_internal=0)
+    jobs = [await world.many(15) for _ in range(8)]
+    hands = [await world.hands() for _ in range(4)]
+    for each in hands:
+        world.set(batch_model_concurrency=15 * (1 + hands.index(each)))
+        await each.claim()
+    held = sum([await world.value(HELD, each.worker_no) for each in hands[:3]])
+    for each in hands[:3]:
+        await world.lapse(each.worker_no)
+    works = list(hands[3].running)
+
+    async def settle() -> int:
+        for start in range(0, len(works), 4):
+            await hands[3].settle(*((work, answered()) for work in works[start : start + 4]))
+        return 0
+
+    assert sum(await asyncio.gather(settle(), *(world.take_over() for _ in range(3)))) == held
+    assert sum([(await world.job(job)).completed for job in jobs]) == len(works) > 0
+    assert await books(world.database) == {}
+
+
+async def test_an_item_that_kills_its_workers_waits_longer_each_time(world: World) -> None:
+    world.set(batch_completion_window_hours=0)
+    job = await world.many(1)
+    waits = []
+    for tries in range(8):
+        hands = await world.hands()
+        (work,) = await hands.claim()
+        assert work.item.attempts == tries
+        await world.lapse(hands.worker_no)
+        assert await world.take_over() == 1
+        (item,) = await world.items(job)
+        waits.append((item["ready_at"] - world.clock.now()).total_seconds())
+        world.clock.move(seconds=waits[-1])
+    assert waits[0] == 0
+    assert all(5 * 2**n / 2 <= wait <= 5 * 2**n for n, wait in enumerate(waits[1:]))
+
+
+@pytest.mark.parametrize("why", ["tries", "window"])
+async def test_a_lost_try_after_which_there_is_none_is_the_last(world: World, why: str) -> None:
+    job = await world.many(2)
+    if why == "tries":
+        await world.value("update batch_items set attempts = 1999 where custom_id = 'r0' returning 1")
+    else:
+        await world.value("update batch_items set attempts = 10 where custom_id = 'r0' returning 1")
+    hands = await world.hands()
+    await hands.claim()
+    if why == "window":
+        world.clock.move(hours=24, seconds=-1)
+    await world.lapse(hands.worker_no)
+    assert await world.take_over() == 2
+    first, second = await world.items(job)
+    assert (first["state"], first["error_code"], first["error_status"]) == ("failed", "upstream_error", 502)
+    assert second["state"] == "queued"
+    assert [row["outcome"] for row in await world.attempts(job)] == ["lost", "lost"]
+    assert (await world.job(job)).failed == 1
+    assert await books(world.database) == {}
+    hands = await world.hands()
+    await hands.claim()
+    await hands.settle(*((work, answered()) for work in list(hands.running)))
+    assert (await world.job(job)).status == "completed"
 
 
 async def test_a_worker_that_ends_with_items_in_hand_leaves_them_to_be_taken_over(world: World) -> None:
@@ -107,7 +170,7 @@ async def test_a_worker_that_ends_with_items_in_hand_leaves_them_to_be_taken_ove
     hands = Hands(world, await lease.register())
     await hands.claim()
     await lease.end()
-    assert await take_over(world) == 3
+    assert await world.take_over() == 3
     assert set((await world.states(job)).values()) == {"queued"}
     assert await books(world.database) == {}
 
@@ -120,7 +183,7 @@ async def test_a_worker_keeps_its_lease_however_long_its_items_wait(world: World
         await world.upstream.arrived.get()
 
         async def third_arrived() -> bool:
-            assert await take_over(world) == 0
+            assert await world.take_over() == 0
             return world.upstream.count == 3
 
         await world.until(third_arrived)
@@ -141,7 +204,7 @@ async def test_losing_the_lease_cancels_the_calls_and_begins_anew(world: World) 
         # Both calls are broken off, and what they would have said is not waited for.
         for _ in range(2):
             await asyncio.wait_for(world.upstream.gone.get(), 5)
-        await take_over(world)
+        await world.take_over()
         ended = await world.until_ended(job)
         assert await world.value("select max(no) from workers where ended_at is null") > old
     assert (ended.completed, ended.cost_unknown_attempts) == (2, 2)
