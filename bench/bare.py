@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import time
 
 import aiohttp
@@ -59,5 +60,8 @@ if __name__ == "__main__":
     parser.add_argument("url")
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--at-once", type=int, default=64)
+    parser.add_argument("--core", type=int, help="to stay on")
     given = parser.parse_args()
+    if given.core is not None:
+        os.sched_setaffinity(0, [given.core])
     print(uvloop.run(measure(given.url, given.count, given.at_once)))

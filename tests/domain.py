@@ -55,7 +55,7 @@ from ebbtide.worker.loop import Worker
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.settle import Settler
-from ebbtide.worker.verdicts import Done
+from ebbtide.worker.verdicts import UNWELL, Done, sign
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PRICES = Pricing(Decimal(1), Decimal(2), Decimal("0.5"), Decimal(1))
@@ -280,21 +280,27 @@ class Hands:
         self.claimer.look_again()
         settings, now = self._world.settings.current, self._world.clock.now()
         await self.claimer.claim(Round(model, self.worker_no, settings, now))
+        await self._hand_back(self.lanes.take_stranded())
         return self.running[before:]
 
     async def settle(self, *outcomes: tuple[Work, Outcome | None]) -> None:
         """Record outcomes of running works, all in one settle."""
+        done = []
         for work, outcome in outcomes:
             self.running.remove(work)
             model = self._world.models.current.resolve(work.model)
-            self.settler.put(Done(work, outcome, model, ids.request_id(), seconds=1.0))
+            done.append(Done(work, outcome, model, ids.request_id(), seconds=1.0))
+            self.settler.put(done[-1])
         await self.settler.flush()
-        for work, _ in outcomes:
-            self.lanes.finished(work)
+        for one in done:
+            self.lanes.finished(one.work, pump=sign(one)[0] not in UNWELL)
 
     async def hand_back_waiting(self) -> None:
         """Give back what was claimed and not started."""
-        for work in self.lanes.take_waiting(lambda _: True):
+        await self._hand_back(self.lanes.take_waiting(lambda _: True))
+
+    async def _hand_back(self, works: Sequence[Work]) -> None:
+        for work in works:
             self.settler.put(Done(work, None, None, ""))
         await self.settler.flush()
 
@@ -428,13 +434,44 @@ _BOOKS = {
     "orphans": """
         select i.batch_no, i.id, i.worker_no from batch_items i left join workers w on w.no = i.worker_no
         where i.state = 'running' and (w.no is null or w.ended_at is not null)""",
+    "log": """
+        select j.no, a.*, l.* from batch_jobs j
+        cross join lateral (
+            select count(*) as tries, sum(cost_usd) as cost, sum(input_tokens) as input, sum(cached_tokens) as cached,
+                   sum(output_tokens) as output, sum(reasoning_tokens) as reasoning
+            from batch_attempts where batch_no = j.no) a
+        cross join lateral (
+            select count(*) as n_logged, sum(cost_usd) as n_cost, sum(input_tokens) as n_input,
+                   sum(cached_tokens) as n_cached, sum(output_tokens) as n_output, sum(reasoning_tokens) as n_reasoning
+            from api_logs where batch_job_id = j.id and source = 'batch') l
+        where j.deleted_at is null
+          and (tries, cost, input, cached, output, reasoning)
+              is distinct from (n_logged, n_cost, n_input, n_cached, n_output, n_reasoning)""",
     "spend": """
-        select s.*, a.* from (select account_id, sum(cost_usd) as cost, sum(requests) as requests from spend_days
-                              where source = 'batch' group by 1) s
-        full join (select j.account_id, sum(t.cost_usd) as cost, count(*) as requests
-                   from batch_attempts t join batch_jobs j on j.no = t.batch_no
-                   where t.input_tokens is not null and t.cost_usd is not null group by 1) a using (account_id)
-        where (s.cost, s.requests) is distinct from (a.cost, a.requests)""",
+        select s.*, l.* from (
+            select account_id, key_id, sum(cost_usd) as cost, sum(requests) as requests,
+                   sum(input_tokens) as input, sum(output_tokens) as output
+            from spend_days where source = 'batch' group by 1, 2) s
+        full join (
+            select account_id, key_id, sum(cost_usd) as cost, count(*) as requests,
+                   sum(input_tokens) as input, sum(output_tokens) as output
+            from api_logs where source = 'batch' and input_tokens is not null and cost_usd is not null
+            group by 1, 2) l using (account_id, key_id)
+        where (s.cost, s.requests, s.input, s.output) is distinct from (l.cost, l.requests, l.input, l.output)""",
+    "reservations": """
+        select r.* from batch_reservations r join workers w on w.no = r.worker_no
+        where w.ended_at is null and w.lease_until > now() and (r.cost_usd < 0 or r.cost_usd > 0 and not exists (
+            select from batch_items i join batch_jobs j on j.no = i.batch_no
+            where i.worker_no = r.worker_no and i.state = 'running' and j.key_id = r.key_id))""",
+    "states": """
+        select key_id, blocked_reason, blocked_until from batch_key_state s
+        where not exists (select from api_keys k where k.id = s.key_id)
+        union all
+        select account_id, blocked_reason, blocked_until from batch_user_state
+        where (blocked_reason is null) <> (blocked_until is null)
+        union all
+        select model, rest_reason, rest_until from batch_model_state
+        where (rest_until is null) <> (rest_reason is null)""",
     "answers": """
         select i.batch_no, i.id from batch_items i left join batch_result_segments s
             on s.batch_no = i.batch_no and s.id = i.segment
@@ -443,17 +480,12 @@ _BOOKS = {
 }
 
 
-async def books(database: Database, *, removed: bool = False) -> dict[str, list[dict[str, Any]]]:
-    """What does not add up, by kind of account; empty when everything does. Read from one moment.
-
-    `removed`: batches were removed for good, so that more was charged than there are attempts to tell.
-    """
+async def books(database: Database) -> dict[str, list[dict[str, Any]]]:
+    """What does not add up, by kind of account; empty when everything does. Read from one moment."""
     wrong: dict[str, list[dict[str, Any]]] = {}
     async with database.transaction() as conn:
         await conn.execute("set transaction isolation level repeatable read")
         for kind, sql in _BOOKS.items():
-            if removed and kind == "spend":
-                continue
             if rows := await conn.fetch(sql):
                 wrong[kind] = [dict(row) for row in rows]
     return wrong

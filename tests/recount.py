@@ -1,38 +1,12 @@
-"""Every figure that is kept by adding to it, counted anew from the rows that it stands for."""
+"""What became of the items of a run, by their custom_ids: for tests that watch processes. See also domain.books."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
 
 from ebbtide.storage.pool import Database
 
-_COUNTERS = """
-select j.id, j.completed, j.failed, j.cancelled, j.expired, j.total, j.cost_usd, j.cost_unknown_attempts,
-       j.input_tokens, j.output_tokens, q.queued, q.running
-from batch_jobs j
-left join (select batch_no, sum(queued) as queued, sum(running) as running from batch_queues group by 1) q
-       on q.batch_no = j.no
-order by j.no
-"""
-_ROWS = """
-select j.id,
-       count(*) filter (where i.state = 'completed') as completed, count(*) filter (where i.state = 'failed') as failed,
-       count(*) filter (where i.state = 'cancelled') as cancelled,
-       count(*) filter (where i.state = 'expired') as expired,
-       count(i.id) as total, a.cost_usd, a.cost_unknown_attempts, a.input_tokens, a.output_tokens,
-       count(*) filter (where i.state = 'queued') as queued, count(*) filter (where i.state = 'running') as running
-from batch_jobs j
-left join batch_items i on i.batch_no = j.no
-left join lateral (
-    select coalesce(sum(cost_usd), 0) as cost_usd, count(*) filter (where cost_usd is null) as cost_unknown_attempts,
-           coalesce(sum(input_tokens), 0) as input_tokens, coalesce(sum(output_tokens), 0) as output_tokens
-    from batch_attempts where batch_no = j.no) a on true
-group by j.no, j.id, a.cost_usd, a.cost_unknown_attempts, a.input_tokens, a.output_tokens
-order by j.no
-"""
 _ATTEMPTS = """
 select i.custom_id, count(a.*) filter (where a.outcome = 'completed') as completed,
        count(a.*) filter (where a.outcome = 'lost') as lost, count(a.*) as attempts,
@@ -50,22 +24,6 @@ class Attempts:
     completed: int
     lost: int
     attempts: int
-
-
-async def check_counters(database: Database) -> None:
-    """The batches' counters, queues and money are those of their items and attempts, and so is what was spent."""
-    async with database.transaction() as conn:
-        await conn.execute("set transaction isolation level repeatable read")
-        kept, counted = await conn.fetch(_COUNTERS), await conn.fetch(_ROWS)
-        charged = await conn.fetchval("select coalesce(sum(cost_usd), 0) from spend_days where source = 'batch'")
-        billed = await conn.fetchval("select coalesce(sum(cost_usd), 0) from batch_attempts")
-    assert [_plain(row) for row in kept] == [_plain(row) for row in counted]
-    assert charged == billed
-
-
-def _plain(row: Any) -> dict[str, Any]:
-    """Queue rows go with the end of their batch."""
-    return {name: Decimal(0) if value is None else value for name, value in row.items()}
 
 
 async def attempts_by_custom_id(database: Database) -> dict[str, Attempts]:

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from tests.domain import books
 from tests.fake_upstream import Behaviour, FakeUpstream, Received
 from tests.gateway import request_line, until
 from tests.processes import SHORT_LEASE, GatewayProcess, PostgresProcesses, Processes, holds, send
-from tests.recount import attempts_by_custom_id, check_counters, completed_items, running_of
+from tests.recount import attempts_by_custom_id, completed_items, running_of
 
 from ebbtide.storage.migrate import SCHEMA_VERSION
 from ebbtide.storage.pool import Connection, Database
@@ -72,7 +73,7 @@ class Watch:
 
 async def check_all_completed(database: Database, upstream: FakeUpstream) -> int:
     """Every item ended once, and was sent once, but for the tries on record as lost. Returns how many those are."""
-    await check_counters(database)
+    assert await books(database) == {}
     attempts = await attempts_by_custom_id(database)
     received = Counter(request.text for request in upstream.requests)
     assert {name: a.completed for name, a in attempts.items()} == dict.fromkeys(attempts, 1)
@@ -102,7 +103,7 @@ async def test_ten_kills_in_a_row(processes: Processes, database: Database, upst
         await feeder.until_busy(survivor, [victim.pid])
         victim.kill()
         await watch.look()
-        await check_counters(database)
+        assert await books(database) == {}
         alive[kill % 2] = await processes.start(**cap)
         await watch.look()
     for batch_id in feeder.batches:
@@ -199,7 +200,7 @@ async def test_a_second_sigterm_cuts_off_and_records(
         states = await _states(conn)
     assert [(row["outcome"], row["cost_usd"], row["n"]) for row in outcomes] == [("retried", None, 4)]
     assert states == {"queued": 10}
-    await check_counters(database)
+    assert await books(database) == {}
     upstream.decide = None
     gateway = await processes.start(**SHORT_LEASE)
     batch = await gateway.ended(batch_id)
@@ -244,7 +245,7 @@ async def test_a_frozen_worker_changes_nothing_when_it_wakes(
     other = await processes.start(**SHORT_LEASE)
     batch = await other.ended(batch_id)
     assert batch["request_counts"]["completed"] == 8
-    await check_counters(database)
+    assert await books(database) == {}
     before = await _rows(database)
     frozen.resume()
     gone = [(await asyncio.wait_for(upstream.gone.get(), 20)).text for _ in range(4)]

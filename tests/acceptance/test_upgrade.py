@@ -22,10 +22,10 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 import pytest
+from tests.domain import books
 from tests.fake_upstream import Behaviour, FakeUpstream, Received
 from tests.gateway import request_line, until
 from tests.processes import SHORT_LEASE, GatewayProcess, Processes
-from tests.recount import check_counters
 
 from ebbtide.batches.model import BATCH_SCHEMA_VERSION
 from ebbtide.storage.migrate import SCHEMA_VERSION
@@ -273,4 +273,4 @@ async def everything_ended_once(deployment: Deployment) -> None:
     assert {row["custom_id"] for row in completed} == set(times_sent)
     assert await deployment.rows("select id from batch_jobs where phase <> 'sealed'") == []
     assert await deployment.rows("select * from batch_queues") == []
-    await check_counters(deployment.database)
+    assert await books(deployment.database) == {}

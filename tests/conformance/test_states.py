@@ -12,6 +12,7 @@ import pytest
 from tests.domain import NOON, World, insert_open
 
 from ebbtide.batches import claim_store, end_store, intake_store, settle_store, workers_store
+from ebbtide.batches.model import Item
 from ebbtide.batches.states import (
     BATCH_MOVES,
     BATCH_PHASES,
@@ -137,11 +138,12 @@ async def test_a_tried_item_ends_with_its_last_error_and_an_untried_one_without(
                 assert (row["state"], row["error_code"]) == told
 
 
-def test_each_item_verb_is_a_statement_of_its_name() -> None:
-    names = {name for file in ("claim.sql", "settle.sql", "end.sql") for name in load_queries("ebbtide.batches", file)}
+def test_each_verb_is_the_statement_that_the_table_says() -> None:
+    files = ("claim.sql", "settle.sql", "end.sql", "intake.sql")
+    names = {name for file in files for name in load_queries("ebbtide.batches", file)}
     assert set(ITEM_MOVES) - {"claim"} <= names
-    assert "claim_items" in names
-    assert set(ITEM_VERBS) == set(ITEM_MOVES)
+    assert {"claim_items", "open_batch", "reject_batch", "cancel_batch", "finish_batches", "seal"} <= names
+    assert (set(ITEM_VERBS), set(BATCH_VERBS)) == (set(ITEM_MOVES), set(BATCH_MOVES))
 
 
 # Batches: (surface, the act). Each needs the batch as its verb expects it, apart from the phase.
@@ -156,7 +158,10 @@ async def _cancel(conn: Connection, batch_no: int) -> None:
 
 
 BATCH_VERBS: dict[str, tuple[str, BatchAct]] = {
-    "open": ("openai_file", lambda conn, no: intake_store.open_batch(conn, no, 1, NOON)),
+    "open": (
+        "openai_file",
+        lambda conn, no: intake_store.open_batch(conn, no, [Item("a", "chat-1", 0, 0, 2, None)], NOON),
+    ),
     "reject": ("openai_file", lambda conn, no: intake_store.reject_batch(conn, no, "[]", NOON)),
     "cancel_unread": ("openai_file", _cancel),
     "finish": ("openai_file", lambda conn, no: settle_store.finish_batches(conn, [no], NOON)),

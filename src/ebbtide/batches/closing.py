@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
+import structlog
+
 from ebbtide.batches import end_store as store
 from ebbtide.batches import settle_store, workers_store
 from ebbtide.batches.cancel import hide_batch
@@ -20,9 +22,12 @@ from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.retry import next_try, wait_after_loss
 from ebbtide.batches.settle_store import AttemptRow, BatchDelta, FailedRow, LockedBatch, QueueDelta, RetriedRow
 from ebbtide.batches.workers_store import HeldItem
+from ebbtide.errors import Unavailable
 from ebbtide.files.retention import HIDDEN_FOR
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection, Database
+
+log = structlog.get_logger(__name__)
 
 STEP_ITEMS: Final = 5_000
 _STEP_BATCHES: Final = 50
@@ -37,10 +42,18 @@ async def expire_batches(database: Database, now: datetime) -> int:
 
 
 async def close_batches(database: Database, now: datetime) -> int:
-    """One step for every batch that is being closed."""
+    """One step for every batch that is being closed; one that breaks is logged and holds up no other."""
     async with database.connection() as conn:
         closing = await store.closing_batches(conn)
-    return sum([await close_batch(database, batch_no, now) for batch_no in closing])
+    more = 0
+    for batch_no in closing:
+        try:
+            more += await close_batch(database, batch_no, now)
+        except Unavailable:
+            raise
+        except Exception as error:
+            log.error("close_failed", batch_no=batch_no, exc_info=error)
+    return more
 
 
 async def close_batch(database: Database, batch_no: int, now: datetime) -> int:

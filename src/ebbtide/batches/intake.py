@@ -133,6 +133,7 @@ async def store_direct(intake: Intake, principal: Principal, direct: Direct, wis
         created_at=now,
         expires_at=window_end(now, hours),
         total=len(direct.items),
+        model=store.model_of(direct.items),
     )
     lines = direct.lines
     file = StoredFile(new.input_id, new.account_id, None, DIRECT, _DIRECT_NAME, lines.size, direct.digest, now, None)

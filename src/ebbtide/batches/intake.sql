@@ -15,8 +15,8 @@ from batch_jobs where account_id = $1 and phase <> 'sealed' and deleted_at is nu
 -- A new batch: open when its requests are checked already, validating when a file has to be read first.
 insert into batch_jobs
     (id, account_id, key_id, api_surface, target, input_id, metadata, completion_window, retention_days,
-     phase, created_at, expires_at, total, schema_version)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+     phase, created_at, expires_at, total, model, schema_version)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 returning no;
 
 -- name: insert_queues
@@ -48,7 +48,7 @@ where no = $1 and phase = 'validating' and owner_no = $2 and deleted_at is null 
 
 -- name: open_batch
 -- Every line of the file is good: its requests may run.
-update batch_jobs set phase = 'open', owner_no = null, total = $2, in_progress_at = $3
+update batch_jobs set phase = 'open', owner_no = null, total = $2, model = $3, in_progress_at = $4
 where no = $1 and phase = 'validating';
 
 -- name: reject_batch

@@ -19,7 +19,9 @@ _SLICE = 500
 
 @dataclass(frozen=True, slots=True)
 class NewBatch:
-    """The row of a batch to insert. `expires_at` None: no window. `total` is 0 until a file has been read."""
+    """The row of a batch to insert. `expires_at` None: no window. `total` is 0 until a file has been read; `model` is
+    told where all requests name one.
+    """
 
     id: str
     account_id: str
@@ -34,6 +36,7 @@ class NewBatch:
     created_at: datetime
     expires_at: datetime | None
     total: int
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ async def insert_batch(conn: Connection, new: NewBatch) -> int:
             new.created_at,
             new.expires_at,
             new.total,
+            new.model,
             BATCH_SCHEMA_VERSION,
         )
     )
@@ -98,6 +102,12 @@ async def add_items(conn: Connection, batch_no: int, items: Sequence[Item], now:
     )
     waiting = Counter(item.model for item in items)
     await conn.execute(_Q["insert_queues"], batch_no, list(waiting), list(waiting.values()), now)
+
+
+def model_of(items: Sequence[Item]) -> str | None:
+    """The model that all of the items name; None where they name several."""
+    models = {item.model for item in items}
+    return models.pop() if len(models) == 1 else None
 
 
 async def _records(batch_no: int, items: Sequence[Item], now: datetime) -> AsyncIterator[tuple[object, ...]]:
@@ -121,8 +131,9 @@ async def lock_validating(conn: Connection, batch_no: int, worker_no: int) -> bo
     return await conn.fetchval(_Q["lock_validating"], batch_no, worker_no) is not None
 
 
-async def open_batch(conn: Connection, batch_no: int, total: int, now: datetime) -> None:
-    await conn.execute(_Q["open_batch"], batch_no, total, now)
+async def open_batch(conn: Connection, batch_no: int, items: Sequence[Item], now: datetime) -> None:
+    """Open a validated batch of those items, which may run from now on."""
+    await conn.execute(_Q["open_batch"], batch_no, len(items), model_of(items), now)
 
 
 async def reject_batch(conn: Connection, batch_no: int, errors: str, now: datetime) -> None:

@@ -27,8 +27,8 @@ DUTY_CHANNEL: Final = "ebbtide_duty"  # a batch waits to be validated, closed or
 class Job:
     """A row of batch_jobs. Times are aware UTC datetimes; `errors` and `metadata` are JSON text as stored.
 
-    `version` is raised by every change. `blocked_reason` and the estimates are told where the batch was read with a
-    moment, which is then `read_at`.
+    `version` is raised by every change; `model` is the one that all requests name, once they are known.
+    `blocked_reason` and the estimates are told where the batch was read with a moment, which is then `read_at`.
     """
 
     no: int
@@ -68,6 +68,7 @@ class Job:
     cost_usd: Decimal
     cost_unknown_attempts: int
     version: int
+    model: str | None
     blocked_reason: str | None
     read_at: datetime | None
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from ebbtide.batches.model import Job
 from ebbtide.files.chunks import unpack
@@ -15,12 +16,11 @@ from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "read.sql")
 PAGE_BYTES: Final = 8 << 20
-_STREAM_ITEMS = 500
+_STREAM_ITEMS = 2_000
 _SEGMENT_GROUP = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True, gc=False):
     """One request's outcome so far. `answer` is the endpoint's JSON, there for completed ones only."""
 
     id: int
@@ -43,17 +43,21 @@ async def list_results(database: Database, job: Job, after: int | None, limit: i
 
 
 async def stream_results(database: Database, job: Job) -> AsyncIterator[list[Result]]:
-    """Every result of the batch in slices that stay small; each slice is read in its own short query."""
-    after = 0
-    while True:
-        async with database.connection() as conn:
-            rows = await conn.fetch(_Q["list_items"], job.no, after, _STREAM_ITEMS)
-            kept = _fitting(rows)
-            results = await _with_answers(conn, job.no, kept)
-        if not results:
-            return
-        yield results
-        after = results[-1].id
+    """Every result of the batch in slices that stay small; the next one is read while this one is used."""
+    reading = asyncio.create_task(_read_slice(database, job, 0))
+    try:
+        while results := await reading:
+            reading = asyncio.create_task(_read_slice(database, job, results[-1].id))
+            yield results
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _read_slice(database: Database, job: Job, after: int) -> list[Result]:
+    async with database.connection() as conn:
+        rows = await conn.fetch(_Q["list_items"], job.no, after, _STREAM_ITEMS)
+        return await _with_answers(conn, job.no, _fitting(rows))
 
 
 def _fitting(rows: Sequence[Any]) -> Sequence[Any]:

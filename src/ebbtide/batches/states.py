@@ -1,6 +1,8 @@
 """The two state machines of the domain, as tables: verb → {from: to}. Pure.
 
-Every verb is one guarded statement of the same name in this room's SQL; a test runs every verb from every state.
+Every verb is a guarded statement in this room's SQL, and a test runs every verb from every state. Those of items have
+the verbs' names (`claim` is claim_items); those of batches are open_batch, reject_batch, cancel_batch of one that is
+still unread, finish_batches for both ways to finish, and seal.
 """
 
 from __future__ import annotations

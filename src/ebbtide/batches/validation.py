@@ -153,7 +153,7 @@ async def _conclude(conn: Connection, intake: Intake, claim: tuple[store.Validat
         await store.reject_batch(conn, batch.no, _error_list(problems), now)
         return
     await store.add_items(conn, batch.no, reader.items, now)
-    await store.open_batch(conn, batch.no, len(reader.items), now)
+    await store.open_batch(conn, batch.no, reader.items, now)
     await notify(conn, WORK_CHANNEL)
 
 

@@ -64,8 +64,9 @@ where no = $1 and ended_at is null
   and not exists (select from batch_items where worker_no = $1 and state = 'running');
 
 -- name: prune_workers
--- Forget workers that ended long ago.
-delete from workers where ended_at < now() - interval '7 days';
+-- Forget workers that ended long ago, and what their requests might have cost.
+with gone as (delete from workers where ended_at < now() - interval '7 days' returning no)
+delete from batch_reservations r using gone where r.worker_no = gone.no;
 
 -- name: list_slots
 -- The slots that living workers hold for a model, and the wishes of those that asked lately and got none.

@@ -150,6 +150,7 @@ create table batch_jobs (
     version               bigint not null default 1,       -- raised by every change
     results_full          boolean not null default false,  -- BATCH_MAX_RESULTS_MB_PER_BATCH is reached
     name                  text,                            -- given in the console
+    model                 text,                            -- where all its requests name one
 
     check (completed + failed + cancelled + expired <= total),
     check (phase not in ('sealing', 'sealed') or completed + failed + cancelled + expired = total),

@@ -25,7 +25,7 @@ from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
 from ebbtide.worker.context import WorkerContext
-from ebbtide.worker.fairness import Share, allot, choose_batches, grant
+from ebbtide.worker.fairness import Share, allot, candidates_for_probe, choose_batches, grant
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.money import Holdings, Money, look_for_money, may_cost
 from ebbtide.worker.pace import Pace
@@ -144,6 +144,8 @@ class Claimer:
             states,
         )
         room = await self._room(conn, work_round)
+        if room.probe is not None:
+            paying = candidates_for_probe(paying, room.probe)
         # From here to the next await nothing moves: the lanes are read, and what shrinks shrinks at once.
         shares = self._shares(work_round, paying, usage)
         here = room_here(room.slots, usage.held, work_round.worker_no)

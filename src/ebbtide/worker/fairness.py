@@ -82,6 +82,15 @@ def grant(shares: Sequence[Share], allotted: Mapping[str, int], slots: int) -> d
     return limits
 
 
+def candidates_for_probe(candidates: Sequence[Candidate], turn: int) -> list[Candidate]:
+    """The batch whose turn it is to show whether its model is well again: one after the other from probe to probe.
+
+    The same rules as ever would ask one batch each time, and one that can only fail would hold up all others.
+    """
+    in_order = sorted(candidates, key=lambda c: c.batch_no)
+    return in_order[turn % len(in_order) :][:1] if in_order else []
+
+
 def choose_batches(candidates: Sequence[Candidate], count: int) -> list[tuple[int, int]]:
     """(batch, how many) for `count` items of one account, in the order in which they should start."""
     if len(candidates) == 1:

@@ -17,10 +17,14 @@ RoomReason = Literal["model_cap", "yielding", "no_route_up"]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many batch requests of a model may run at once across the deployment, and why none more, where it is 0."""
+    """How many batch requests of a model may run at once across the deployment, and why none more, where it is 0.
+
+    `probe`: a rest is over, and one request may show whether the model is well again; how many rests there were.
+    """
 
     slots: int
     reason: RoomReason | None = None
+    probe: int | None = None
 
 
 def model_room(standing: ModelStanding, settings: Settings, own_interactive: int, now: datetime) -> Room:
@@ -38,7 +42,9 @@ def model_room(standing: ModelStanding, settings: Settings, own_interactive: int
         taken = own_interactive + shared + settings.batch_interactive_reserve
         slots = max(cap - taken, min(settings.batch_min_share, cap))
         reason = "yielding" if slots == 0 and cap else reason
-    return Room(min(slots, 1) if standing.state.probes(now) else slots, reason)
+    if standing.state.probes(now):
+        return Room(min(slots, 1), reason, standing.state.rest_level)
+    return Room(slots, reason)
 
 
 _MOST_PER_SLOT: Final = 4

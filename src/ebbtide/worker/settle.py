@@ -35,7 +35,7 @@ FLUSH_ITEMS: Final = 512
 FLUSH_SECONDS: Final = 0.004
 FULL_ITEMS: Final = 2_048
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
-_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)  # what is handed back was ready when it was claimed
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
 
@@ -217,12 +217,15 @@ def _queue_deltas(verdicts: Sequence[Verdict]) -> list[settle_store.QueueDelta]:
             model,
             released=len(of_queue),
             queued=sum(v.verb in ("retry", "hand_back") for v in of_queue),
-            next_ready_at=min(
-                (v.ready_at or _LONG_AGO for v in of_queue if v.verb in ("retry", "hand_back")), default=NEVER
-            ),
+            next_ready_at=min((_ready_at(v) for v in of_queue if v.verb in ("retry", "hand_back")), default=NEVER),
         )
         for (batch_no, model), of_queue in sorted(by_queue.items())
     ]
+
+
+def _ready_at(verdict: Verdict) -> datetime:
+    """From when on the item may be claimed again; one that was handed back was ready when it was claimed."""
+    return verdict.ready_at or _LONG_AGO
 
 
 def _service(verdicts: Sequence[Verdict]) -> dict[str, float]:

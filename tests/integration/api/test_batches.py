@@ -32,7 +32,7 @@ async def test_a_new_batch_is_the_object_of_the_specification(gateway: TestGatew
         "id": "",
         "object": "batch",
         "endpoint": "/v1/chat/completions",
-        "model": None,
+        "model": "chat-1",
         "errors": None,
         "input_file_id": None,
         "completion_window": "24h",

@@ -138,7 +138,7 @@ class Play:
             return
 
     async def look(self) -> None:
-        assert await books(self.world.database, removed=True) == {}
+        assert await books(self.world.database) == {}
         slots = await self.world.value(
             """select coalesce(max(total), 0) from (
                    select sum(slots) as total from batch_slots s join workers w on w.no = s.worker_no
@@ -212,7 +212,7 @@ async def test_the_books_are_right_while_everything_happens_at_once(world: World
 
     async def look_on(stop: asyncio.Event) -> None:
         while not stop.is_set():
-            assert await books(world.database, removed=True) == {}
+            assert await books(world.database) == {}
             await asyncio.sleep(0.01)
 
     stop = asyncio.Event()
@@ -226,6 +226,21 @@ async def test_the_books_are_right_while_everything_happens_at_once(world: World
     last.hands = [hands for play in plays for hands in play.hands]
     await last.wind_up()
     await last.look()
+
+
+async def test_what_is_handed_back_may_be_claimed_at_once(world: World) -> None:
+    """Also where its queue had nothing more to give before a retry's time."""
+    world.set(batch_model_concurrency=1)
+    await world.many(2)
+    hands = await world.hands()
+    (first,) = await hands.claim()
+    await hands.settle((first, failed(503, retry_after=60.0)))
+    (second,) = await hands.claim()
+    world.clock.move(seconds=1)
+    await hands.settle((second, None))
+    assert await books(world.database) == {}
+    (again,) = await hands.claim()
+    assert again.item.id == second.item.id
 
 
 async def test_counters_never_flicker_while_an_item_is_tried_again(world: World) -> None:
@@ -247,3 +262,18 @@ async def test_a_wrong_count_is_found(world: World) -> None:
     await world.value("update batch_queues set queued = 1 where batch_no = $1 returning 1", job.no)
     await world.value("update batch_jobs set cost_usd = 1 where no = $1 returning 1", job.no)
     assert set(await books(world.database)) == {"counters", "queues", "bills"}
+
+
+async def test_a_wrong_bill_is_found_wherever_it_is(world: World) -> None:
+    job = await world.many(2)
+    hands = await world.hands()
+    await hands.claim()
+    await hands.settle(*((work, answered()) for work in list(hands.running)))
+    assert await books(world.database) == {}
+    await world.value("update api_logs set cost_usd = cost_usd + 1 where batch_job_id = $1 returning 1", job.id)
+    assert set(await books(world.database)) == {"log", "spend"}
+    await world.value("update api_logs set cost_usd = cost_usd - 1 where batch_job_id = $1 returning 1", job.id)
+    await world.value("update spend_days set requests = requests + 1 returning 1")
+    reserve = "insert into batch_reservations values ($1, $2, $3, 0.5) returning 1"
+    await world.value(reserve, hands.worker_no, world.owner.key_id, world.owner.account_id)
+    assert set(await books(world.database)) == {"spend", "reservations"}

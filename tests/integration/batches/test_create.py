@@ -12,6 +12,7 @@ from ebbtide.accounts.accounts import suspend_account
 from ebbtide.accounts.keys import revoke_key
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.model import timestamps
+from ebbtide.batches.validation import validate_next
 from ebbtide.errors import EbbtideError, Forbidden, InvalidRequest, LimitReached, Unauthenticated
 
 
@@ -54,6 +55,15 @@ async def test_the_batch_and_each_request_are_stored_as_sent(world: World) -> No
     assert (times["expires_at"] or 0) - (times["created_at"] or 0) == 24 * 3600
     # An alias is resolved when the batch is created.
     assert [item["model"] for item in await world.items(job)] == ["chat-1", "chat-1", "chat-2"]
+
+
+async def test_the_batch_tells_the_model_where_all_requests_name_one(world: World) -> None:
+    assert (await world.direct(request("a"), request("b", model="chat-2"))).model is None
+    assert (await world.direct(request("a"), request("b", model="chatty"))).model == "chat-1"
+    from_file = await world.from_file(jsonl([request("a", model="chatty")]))
+    assert from_file.model is None
+    assert await validate_next(world.intake, await world.worker_no()) == 1
+    assert (await world.job(from_file)).model == "chat-1"
 
 
 async def test_no_window_is_a_window_that_never_ends(world: World) -> None:

@@ -167,6 +167,20 @@ async def test_a_closing_batch_never_stops_the_next_one(world: World) -> None:
     assert hands.running
 
 
+async def test_a_batch_that_breaks_its_closing_holds_up_no_other(world: World) -> None:
+    broken, other = await world.many(3), await world.many(3)
+    await world.value("update batch_jobs set total = 1 where no = $1 returning no", broken.no)
+    for job in (broken, other):
+        await cancel(world, job)
+    await world.close()
+    assert (await world.job(other)).status == "cancelled"
+    assert (await world.job(broken)).status == "cancelling"
+    await world.value("update batch_jobs set total = 3 where no = $1 returning no", broken.no)
+    await world.close()
+    assert (await world.job(broken)).status == "cancelled"
+    assert await books(world.database) == {}
+
+
 # Out of time
 
 

@@ -103,11 +103,33 @@ async def test_an_account_stays_within_its_roles_cap_over_all_models(world: Worl
     assert len(hands.running) <= 3
 
 
-async def test_a_roles_cap_is_counted_in_each_process(world: World) -> None:
+async def test_a_roles_cap_is_one_over_all_workers_and_models(world: World) -> None:
     world.set(batch_role_concurrency_internal=3)
     await open_batch(world, 20)
+    await open_batch(world, 20, model="chat-2")
     first, second = await world.hands(), await world.hands()
-    assert (len(await first.claim()), len(await second.claim())) == (3, 3)
+    assert (len(await first.claim()), len(await second.claim())) == (3, 0)
+    assert await second.claim("chat-2") == []
+    await first.settle((first.running[0], answered()))
+    await first.claim()
+    await second.claim()
+    assert len(first.running) + len(second.running) == 3
+    # What one that is gone held is free for the others.
+    await world.lapse(first.worker_no)
+    assert len(await second.claim()) == 3
+
+
+async def test_slots_of_a_model_move_to_a_worker_whose_account_is_at_its_cap_elsewhere(world: World) -> None:
+    """It says what it could use, so that the one that holds everything goes back to its part of the model."""
+    world.set(batch_role_concurrency_internal=4, batch_model_concurrency=4)
+    await open_batch(world, 200)
+    first, second = await world.hands(), await world.hands()
+    assert (len(await first.claim()), len(await second.claim())) == (4, 0)
+    assert await world.value("select wanted from batch_slots where worker_no = $1", second.worker_no) > 0
+    await first.settle(*((work, answered()) for work in list(first.running)))
+    await first.claim()
+    await second.claim()
+    assert (len(first.running), len(second.running)) == (2, 2)
 
 
 async def test_what_was_claimed_ahead_stays_within_the_roles_cap(world: World) -> None:
@@ -158,10 +180,10 @@ _COPIES = (
        select id || n, account_id, key_id, api_surface, target, input_id, completion_window, retention_days, phase,
            created_at, total from batch_jobs, generate_series(1, 1999) n where no = $1""",
     """insert into batch_items (batch_no, model, ready_at, custom_id, chunk, line_offset, line_length)
-       select j.no, model, ready_at, custom_id, chunk, line_offset, line_length
+       select j.no, i.model, ready_at, custom_id, chunk, line_offset, line_length
        from batch_jobs j, batch_items i where i.batch_no = $1 and j.no > $1 order by j.no, i.id""",
     """insert into batch_queues (batch_no, model, queued, next_ready_at)
-       select j.no, model, queued, next_ready_at
+       select j.no, q.model, queued, next_ready_at
        from batch_jobs j, batch_queues q where q.batch_no = $1 and j.no > $1""",
 )
 
@@ -262,12 +284,39 @@ async def test_a_failing_batch_stops_no_other(world: World) -> None:
     world.set(batch_model_concurrency=4)
     failing, good = await world.many(40), await world.many(40)
     hands = await world.hands()
+    rounds = 0
     while (await world.job(good)).status != "completed":
         await hands.claim()
         await hands.settle(
             *((work, failed(500) if work.batch.no == failing.no else answered()) for work in list(hands.running))
         )
+        # The model may have been laid to rest meanwhile.
+        world.clock.move(seconds=30)
+        rounds += 1
+        assert rounds <= 60
     assert set((await world.states(failing)).values()) <= {"queued", "running"}
+
+
+@pytest.mark.parametrize("failing_first", [True, False])
+async def test_a_batch_that_only_fails_does_not_keep_its_model_at_rest(world: World, failing_first: bool) -> None:
+    """After each rest another batch is asked whether the model is well again."""
+    world.set(batch_model_concurrency=5)
+    made = [await world.many(100), await world.many(3)]
+    failing, good = made if failing_first else made[::-1]
+    hands = await world.hands()
+    await hands.claim()
+    await hands.settle(*((work, failed(500)) for work in list(hands.running)))
+    assert await hands.claim() == []
+    for _ in range(4):
+        world.clock.move(minutes=16)
+        await hands.claim()
+        probes = list(hands.running)
+        assert len(probes) == 1
+        await hands.settle((probes[0], failed(500) if probes[0].batch.no == failing.no else answered()))
+        if (await world.job(good)).completed:
+            return
+        assert await hands.claim() == []
+    raise AssertionError("the good batch was never asked")
 
 
 async def test_a_role_that_was_lowered_starts_nothing_and_frees_its_slots(world: World) -> None:

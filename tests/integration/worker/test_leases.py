@@ -434,6 +434,8 @@ async def test_workers_that_ended_long_ago_are_forgotten(world: World) -> None:
     ended = "update workers set ended_at = now() - $2::interval where no = $1 returning 1"
     await world.value(ended, old, timedelta(days=8))
     await world.value(ended, recent, timedelta(days=6))
+    for worker_no in (old, recent):
+        await world.value("insert into batch_reservations values ($1, 'k', 'a', 0.5) returning 1", worker_no)
     running = "select no from workers where host <> 'test' and ended_at is null"
 
     async def pruned() -> bool:
@@ -444,3 +446,4 @@ async def test_workers_that_ended_long_ago_are_forgotten(world: World) -> None:
         mine = await world.value(running)
     left = {row["no"] for row in await world.fetch("select no from workers")}
     assert left == {recent, living, mine}
+    assert await world.value("select array_agg(worker_no) from batch_reservations") == [recent]

@@ -50,6 +50,7 @@ JOB = Job(
     cost_usd=Decimal(0),
     cost_unknown_attempts=0,
     version=3,
+    model="chat-1",
     blocked_reason=None,
     read_at=NOON + timedelta(hours=1),
 )

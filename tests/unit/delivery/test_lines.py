@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ebbtide.batches.results import Result
 from ebbtide.delivery.lines import result_line, succeeded

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.claim_store import Candidate
 from ebbtide.batches.workers_store import HeldSlots
-from ebbtide.worker.fairness import Share, allot, choose_batches, grant
+from ebbtide.worker.fairness import Share, allot, candidates_for_probe, choose_batches, grant
 from ebbtide.worker.room import prefetch, room_here
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -126,6 +126,13 @@ def test_a_small_batch_has_half_of_the_slots_beside_any_number_of_big_ones() -> 
 def test_oldest_first_where_deadlines_and_sizes_are_equal() -> None:
     batches = [candidate(number, 2) for number in (4, 2, 3, 1)]
     assert choose_batches(batches, 5) == [(1, 2), (2, 2), (3, 1)]
+
+
+def test_probes_go_round_the_batches() -> None:
+    batches = [candidate(number, 2, hours=number) for number in (4, 2, 3)]
+    asked = [candidates_for_probe(batches, turn) for turn in range(1, 5)]
+    assert [[one.batch_no for one in each] for each in asked] == [[3], [4], [2], [3]]
+    assert candidates_for_probe([], 3) == []
 
 
 # Room

@@ -35,7 +35,8 @@ create index audit_log_account on audit_log (account_id, id) where account_id is
 alter table batch_jobs
     add column version bigint not null default 1,
     add column results_full boolean not null default false,
-    add column name text;
+    add column name text,
+    add column model text;
 
 alter table batch_items add column max_tokens integer;
 
