@@ -55,7 +55,7 @@ from ebbtide.worker.loop import Worker
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.settle import Settler
-from ebbtide.worker.verdicts import UNWELL, Done, sign
+from ebbtide.worker.verdicts import UNWELL, FinishedItem, sign
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PRICES = Pricing(Decimal(1), Decimal(2), Decimal("0.5"), Decimal(1))
@@ -289,11 +289,14 @@ class Hands:
         for work, outcome in outcomes:
             self.running.remove(work)
             model = self._world.models.current.resolve(work.model)
-            done.append(Done(work, outcome, model, ids.request_id(), seconds=1.0))
+            done.append(FinishedItem(work, outcome, model, ids.request_id(), seconds=1.0))
             self.settler.put(done[-1])
         await self.settler.flush()
         for one in done:
-            self.lanes.finished(one.work, pump=sign(one)[0] not in UNWELL)
+            if sign(one)[0] in UNWELL:
+                self.lanes.freed(one.work)
+            elif (successor := self.lanes.finished(one.work)) is not None:
+                self.running.append(successor)
 
     async def hand_back_waiting(self) -> None:
         """Give back what was claimed and not started."""
@@ -301,7 +304,7 @@ class Hands:
 
     async def _hand_back(self, works: Sequence[Work]) -> None:
         for work in works:
-            self.settler.put(Done(work, None, None, ""))
+            self.settler.put(FinishedItem(work, None, None, ""))
         await self.settler.flush()
 
 

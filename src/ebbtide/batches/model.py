@@ -19,7 +19,7 @@ BATCH_SCHEMA_VERSION: Final = 2  # the newest it can run, and what it writes
 
 ENDPOINTS: Final[Mapping[str, str]] = {"chat": "/v1/chat/completions", "embeddings": "/v1/embeddings"}
 
-WORK_CHANNEL: Final = "ebbtide_work"  # something may be claimed; the payload names the model, or nothing
+WORK_CHANNEL: Final = "ebbtide_work"  # something may be claimed
 DUTY_CHANNEL: Final = "ebbtide_duty"  # a batch waits to be validated, closed or sealed
 
 

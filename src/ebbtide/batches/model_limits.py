@@ -64,7 +64,7 @@ async def set_model_limit(database: Database, model: str, limit: int | None, act
             return
         await conn.execute(_Q["put_model_limit"], model, limit, now, actor)
         await add_audit(conn, Deed(actor, "model.batch_limit", model, detail={"old": before, "new": limit}), now)
-        await notify(conn, WORK_CHANNEL, model)
+        await notify(conn, WORK_CHANNEL)
 
 
 def _figures(row: Record, settings: Settings, now: datetime) -> ModelFigures:

@@ -91,17 +91,17 @@ class Claimer:
         candidates = await self._candidates(work_round)
         if not candidates and not self._lanes.of_model(work_round.model):
             return 0
-        era = self._lanes.era
+        generation = self._lanes.generation
         async with self._context.database.transaction() as conn:
             limits, works = await self._claim(conn, work_round, candidates)
-        if self._lanes.era != era:
+        if self._lanes.generation != generation:
             return 0  # the lease was lost on the way: what was claimed is taken over with the rest
         self._lanes.add(works)
         self._holdings.add(works)
         self._lanes.limits_set(work_round.model)
         for account_id, limit in limits.items():
             self._lanes.lane(work_round.model, account_id).limit = limit
-            self._lanes.pump(work_round.model, account_id)
+            self._lanes.start_waiting(work_round.model, account_id)
         self._lanes.forget_empty(work_round.model)
         self._pace.claimed(time.monotonic() - began)
         return len(works)
@@ -157,7 +157,7 @@ class Claimer:
         works = await self._take(conn, work_round, takes, _Offer(paying, money)) if takes else []
         kept = await self._record_slots(conn, work_round, shares, limits, works)
         if _gives_up(usage.held, work_round.worker_no, kept):
-            await notify(conn, WORK_CHANNEL, model)
+            await notify(conn, WORK_CHANNEL)
         await self._holdings.tell(conn, work_round.worker_no, money.limited, more=works)
         await standing_store.set_at_cap(conn, _news_of_caps(shares, states))
         return limits, works

@@ -27,7 +27,7 @@ from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.segments import Segment, pack_answers
-from ebbtide.worker.verdicts import UNWELL, ZERO, Done, Verdict, judge, sign, unstorable, within_storage
+from ebbtide.worker.verdicts import UNWELL, ZERO, FinishedItem, Verdict, judge, sign, unstorable, within_storage
 
 log = structlog.get_logger(__name__)
 
@@ -50,8 +50,8 @@ class Settler:
         self._pace = pace
         self._holdings = holdings
         self._rng = rng
-        self._done: deque[Done] = deque()
-        self._writing: list[Done] = []
+        self._done: deque[FinishedItem] = deque()
+        self._writing: list[FinishedItem] = []
         self._arrived = asyncio.Event()
         self._generation = 0  # goes up each time everything is forgotten
         self.worker_no = 0
@@ -61,7 +61,7 @@ class Settler:
         """Whether so much waits to be written that nothing more should be claimed."""
         return len(self._done) >= FULL_ITEMS
 
-    def put(self, done: Done) -> None:
+    def put(self, done: FinishedItem) -> None:
         self._done.append(done)
         self._arrived.set()
 
@@ -89,7 +89,7 @@ class Settler:
             await self._settle(self._writing)
             self._writing = []
 
-    async def _settle(self, done: Sequence[Done]) -> None:
+    async def _settle(self, done: Sequence[FinishedItem]) -> None:
         pause, generation = _FIRST_PAUSE, self._generation
         while generation == self._generation:
             try:
@@ -103,7 +103,7 @@ class Settler:
                 await self._isolate(done, error)
                 return
 
-    async def _isolate(self, done: Sequence[Done], error: Exception) -> None:
+    async def _isolate(self, done: Sequence[FinishedItem], error: Exception) -> None:
         """Find the row that cannot be written by halves, and write that its outcome could not be stored."""
         if len(done) > 1:
             half = len(done) // 2
@@ -115,7 +115,7 @@ class Settler:
             log.error("outcome_unstorable", item=done[0].work.item.id, batch=done[0].work.batch.id, exc_info=error)
             await self._settle([unstorable(done[0])])
 
-    async def _write(self, done: Sequence[Done]) -> None:
+    async def _write(self, done: Sequence[FinishedItem]) -> None:
         now, generation = self._clock.now(), self._generation
         verdicts = [judge(one, now, self._rng) for one in done]
         segments = await pack_answers(verdicts)

@@ -27,7 +27,7 @@ _UNSTORABLE: Final = "The answer could not be stored"
 _NO_STORAGE: Final = "The batch's answers have reached their storage limit"
 
 
-class Done(msgspec.Struct, frozen=True):
+class FinishedItem(msgspec.Struct, frozen=True):
     """A work that came to an end here: its outcome, or None when it was never started.
 
     `model` gives the prices; None when the model was unknown. `was_cut_off`: this worker stopped before the answer.
@@ -46,7 +46,7 @@ class Done(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """What a settle does with a done work. `cost` is None when it is unknown; `ready_at` is set for a retry."""
 
-    done: Done
+    done: FinishedItem
     verb: Verb
     usage: Usage | None = None
     cost: Decimal | None = ZERO
@@ -114,7 +114,7 @@ class Verdict(msgspec.Struct, frozen=True):
 _ATTEMPT: Final = {"complete": "completed", "fail": "failed", "retry": "retried"}
 
 
-def judge(done: Done, now: datetime, rng: random.Random) -> Verdict:
+def judge(done: FinishedItem, now: datetime, rng: random.Random) -> Verdict:
     """The one place where an outcome becomes a verb."""
     match done.outcome:
         case None:
@@ -125,7 +125,7 @@ def judge(done: Done, now: datetime, rng: random.Random) -> Verdict:
             return _judge_failure(done, failed, now, rng)
 
 
-def _judge_failure(done: Done, failed: Failed, now: datetime, rng: random.Random) -> Verdict:
+def _judge_failure(done: FinishedItem, failed: Failed, now: datetime, rng: random.Random) -> Verdict:
     bill = None if failed.cost_unknown else _bill(done, failed.usage) if failed.usage else ZERO
     if not is_retryable(failed):
         return Verdict(done, "fail", failed.usage, bill)
@@ -142,7 +142,7 @@ def _judge_failure(done: Done, failed: Failed, now: datetime, rng: random.Random
     return Verdict(done, "retry", failed.usage, bill, ready_at)
 
 
-def sign(done: Done) -> tuple[Sign, float]:
+def sign(done: FinishedItem) -> tuple[Sign, float]:
     """What the outcome says about its model's health, and the seconds a queued deployment asked for."""
     match done.outcome:
         case Answered():
@@ -189,13 +189,13 @@ def too_much(verdict: Verdict) -> Verdict:
     return msgspec.structs.replace(verdict, done=msgspec.structs.replace(done, outcome=failed), verb="fail")
 
 
-def _bill(done: Done, usage: Usage | None) -> Decimal | None:
+def _bill(done: FinishedItem, usage: Usage | None) -> Decimal | None:
     if usage is None or done.model is None:
         return None
     return cost(done.model.pricing, usage, done.model.batch_price_factor)
 
 
-def unstorable(done: Done) -> Done:
+def unstorable(done: FinishedItem) -> FinishedItem:
     """The same work with an outcome that can be stored in place of one that cannot. Its cost is unknown."""
     outcome = done.outcome
     sent = isinstance(outcome, Answered) or (isinstance(outcome, Failed) and outcome.sent)

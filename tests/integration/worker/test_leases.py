@@ -20,6 +20,7 @@ from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import Answered, Outcome
 from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
+from ebbtide.worker.claim import LeaseLost
 from ebbtide.worker.loop import Worker
 
 HELD = "select count(*) from batch_items where state = 'running' and worker_no = $1"
@@ -278,6 +279,30 @@ async def test_what_outlasts_the_grace_period_waits_again_with_its_cost_unknown(
         ended = await world.until_ended(job)
     assert (ended.completed, ended.cost_unknown_attempts) == (1, 1)
     assert [row["attempt"] for row in await world.attempts(job)] == [1, 2]
+
+
+async def test_what_was_not_sent_when_its_worker_stopped_used_no_try(world: World) -> None:
+    """It had its slot, and its line was still being read."""
+    job = await world.many(2)
+    reading = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%_file_chunks%'"
+    async with world.database.transaction() as conn:
+        await conn.execute("lock table batch_file_chunks in access exclusive mode")
+        async with world.worker(grace_seconds=0.1):
+            await world.until(lambda: world.value(reading))
+            assert set((await world.states(job)).values()) == {"running"}
+    assert world.upstream.count == 0
+    assert await world.attempts(job) == []
+    assert {(item["state"], item["attempts"]) for item in await world.items(job)} == {("queued", 0)}
+    assert await books(world.database) == {}
+
+
+async def test_every_model_whose_claim_broke_is_claimed_again(world: World) -> None:
+    worker = Worker(world.context(), world.lease())
+    await world.many(1, model="chat-1")
+    await world.many(1, model="chat-2")
+    with pytest.raises(LeaseLost):
+        await worker._claim_all(["chat-1", "chat-2"], worker_no=0, now=world.clock.now())
+    assert worker._models_to_claim == {"chat-1", "chat-2"}
 
 
 async def test_a_cancelled_worker_still_records_what_ran(world: World) -> None:

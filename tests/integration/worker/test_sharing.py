@@ -15,17 +15,14 @@ async def test_a_worker_that_gives_slots_up_wakes_the_others(world: World) -> No
     first, second = await world.hands(), await world.hands()
     await first.claim()
     assert await second.claim() == []
-    heard: list[str] = []
     async with Listener(world.database) as listener:
-        bell = listener.subscribe(WORK_CHANNEL, heard.append)
+        bell = listener.subscribe(WORK_CHANNEL)
         await listener.listening.wait()
         while await bell.wait(0.05):
             pass  # what was said before
-        heard.clear()
         await first.settle(*((work, answered()) for work in first.running[:4]))
         await first.claim()
         assert await bell.wait(10)
-    assert heard == ["chat-1"]
     assert len(await second.claim()) >= 3  # the one that the first held ready took a slot before it gave the others up
     assert len(first.running) + len(second.running) == 8
 

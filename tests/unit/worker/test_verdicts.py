@@ -21,18 +21,18 @@ from ebbtide.dispatch.outcome import Answered, Failed, FailureKind, Outcome, is_
 from ebbtide.files.chunks import unpack
 from ebbtide.worker.lanes import Work
 from ebbtide.worker.segments import SEGMENT_BYTES, pack_answers
-from ebbtide.worker.verdicts import Done, judge, unstorable
+from ebbtide.worker.verdicts import FinishedItem, judge, unstorable
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MODEL = Model("m", "chat", (), pricing=Pricing(Decimal(10), Decimal(20), Decimal(5), Decimal(10)))
 USAGE = Usage(100, 40, 50, 5)
 
 
-def done(outcome: Outcome | None, *, attempts: int = 0, window: timedelta | None = None, **more: Any) -> Done:
+def done(outcome: Outcome | None, *, attempts: int = 0, window: timedelta | None = None, **more: Any) -> FinishedItem:
     item = ClaimedItem(more.pop("batch_no", 1), 2, 3, attempts, "c", 0, 0, 2, None)
     expires = None if window is None else NOW + window
     batch = ClaimableBatch(item.batch_no, "batch_x", "a", "key", "chat", "file-x", expires)
-    return Done(Work(item, batch, "m", Role.INTERNAL), outcome, more.pop("model", MODEL), "req_x", 2.0, **more)
+    return FinishedItem(Work(item, batch, "m", Role.INTERNAL), outcome, more.pop("model", MODEL), "req_x", 2.0, **more)
 
 
 def answer(body: bytes = b"{}", usage: Usage | None = USAGE) -> Answered:
