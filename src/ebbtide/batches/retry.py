@@ -9,7 +9,6 @@ from typing import Final
 FIRST_DELAY: Final = 5.0
 LONGEST_DELAY: Final = 900.0
 MAX_ATTEMPTS: Final = 2_000  # about two weeks at the longest delay; what ends a batch that has no window
-QUEUED_DELAY: Final = 120.0
 
 
 def backoff(attempts: int, retry_after: float | None, rng: random.Random) -> float:

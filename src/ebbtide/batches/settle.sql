@@ -13,6 +13,11 @@ insert into batch_result_segments (batch_no, data)
 select batch_no, data from unnest($1::bigint[], $2::bytea[]) with ordinality as s(batch_no, data, n) order by n
 returning id;
 
+-- name: drop_segments
+-- Answers stored in this settle that turned out to be nobody's.
+delete from batch_result_segments s using unnest($1::bigint[], $2::bigint[]) as v(batch_no, id)
+where s.batch_no = v.batch_no and s.id = v.id;
+
 -- name: complete
 -- Running items that succeeded, if this worker's claim still stands.
 update batch_items i set state = 'completed', worker_no = null, attempts = i.attempts + 1,

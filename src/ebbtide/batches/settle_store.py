@@ -129,6 +129,12 @@ async def add_segments(conn: Connection, segments: Sequence[tuple[int, bytes]]) 
     return [row["id"] for row in await conn.fetch(_Q["add_segments"], *_columns(segments))]
 
 
+async def drop_segments(conn: Connection, segments: Sequence[tuple[int, int]]) -> None:
+    """Removes (batch, id) that no item refers to."""
+    if segments:
+        await conn.execute(_Q["drop_segments"], *_columns(segments))
+
+
 async def complete(conn: Connection, rows: Sequence[CompletedRow]) -> set[ItemKey]:
     """Returns the items that were still this worker's; likewise below."""
     return await _move(conn, "complete", rows)

@@ -177,10 +177,22 @@ async def _move_items(
         if v.key in kept
     ]
     moved = await settle_store.complete(conn, completed)
+    await settle_store.drop_segments(conn, _unused(segments, segment_ids, moved))
     moved |= await settle_store.fail(conn, [v.failed_row() for v in verdicts if v.verb == "fail"])
     moved |= await settle_store.retry(conn, [v.retried_row() for v in verdicts if v.verb == "retry"])
     handed_back = [settle_store.HandedBackRow(*v.key, v.epoch) for v in verdicts if v.verb == "hand_back"]
     return moved | await settle_store.hand_back(conn, handed_back)
+
+
+def _unused(
+    segments: Sequence[Segment], segment_ids: Sequence[int], moved: set[settle_store.ItemKey]
+) -> list[tuple[int, int]]:
+    """(batch, id) of the segments none of whose answers was taken: their claims are void, or their batch is full."""
+    return [
+        (segment.batch_no, segment_id)
+        for segment_id, segment in zip(segment_ids, segments, strict=True)
+        if not any(verdict.key in moved for verdict, _, _ in segment.answers)
+    ]
 
 
 def _batch_deltas(verdicts: Sequence[Verdict]) -> list[settle_store.BatchDelta]:

@@ -70,6 +70,7 @@ async def test_a_stale_workers_late_words_change_nothing(world: World) -> None:
     await stale.settle(*zip(list(stale.running), late, strict=True))
     assert [dict(item) for item in await world.items(job)] == before
     assert {row["outcome"] for row in await world.attempts(job)} == {"lost"}
+    assert await world.value("select count(*) from batch_result_segments") == 0
     assert await books(world.database) == {}
     await fresh.settle(*((work, answered("mine")) for work in list(fresh.running)))
     assert (await world.job(job)).status == "completed"
@@ -352,12 +353,28 @@ async def test_an_outcome_that_cannot_be_stored_fails_alone(world: World) -> Non
     works = list(hands.running)
     with capture_logs() as logs:
         await hands.settle(*((work, poison if n == 4 else answered()) for n, work in enumerate(works)))
-    assert [(entry["event"], entry["item"]) for entry in logs] == [("outcome_unstorable", works[4].item.id)]
+    # The second time without its bill, which is what cannot be stored.
+    assert [(entry["event"], entry["item"]) for entry in logs] == [("outcome_unstorable", works[4].item.id)] * 2
     ended = await world.job(job)
     assert (ended.status, ended.completed, ended.failed, ended.cost_unknown_attempts) == ("completed", 8, 1, 1)
     assert (await world.states(job))["r4"] == "failed"
     (item,) = [item for item in await world.items(job) if item["state"] == "failed"]
     assert (item["error_code"], item["error_status"]) == ("upstream_error", 500)
+    assert await books(world.database) == {}
+
+
+async def test_what_an_outcome_that_cannot_be_stored_cost_stays_known(world: World) -> None:
+    job = await world.many(2)
+    hands = await world.hands()
+    await hands.claim()
+    # A status that the column does not hold.
+    poison = Answered(b"{}", Usage(10, 4, 5, 1), "r", status=10**6)
+    await hands.settle((hands.running[0], poison), (hands.running[1], answered()))
+    ended = await world.job(job)
+    assert (ended.completed, ended.failed, ended.cost_unknown_attempts) == (1, 1, 0)
+    first, second = await world.attempts(job)
+    assert (first["outcome"], first["cost_usd"]) == ("failed", second["cost_usd"])
+    assert ended.cost_usd == 2 * second["cost_usd"] > 0
     assert await books(world.database) == {}
 
 

@@ -121,8 +121,8 @@ def test_any_failure_is_tried_again_in_time_or_is_final(
         assert verdict.failed_row().error_code == "service_unavailable"
 
 
-@pytest.mark.parametrize(("retry_after", "wait"), [(None, 120), (45.0, 45), (600_000.0, 600_000)])
-def test_a_queued_model_uses_no_attempt(retry_after: float | None, wait: int) -> None:
+@pytest.mark.parametrize(("retry_after", "wait"), [(45.0, 45), (600_000.0, 600_000)])
+def test_a_queued_model_uses_no_attempt(retry_after: float, wait: int) -> None:
     verdict = told(failure(503, "model_queued", retry_after=retry_after), attempts=1_999)
     assert (verdict.verb, verdict.counted, verdict.cost) == ("retry", 0, Decimal(0))
     assert verdict.ready_at == NOW + timedelta(seconds=wait)
@@ -135,10 +135,24 @@ def test_a_queued_model_past_the_window_waits_for_its_end() -> None:
 
 
 def test_an_outcome_that_cannot_be_stored_becomes_one_that_can() -> None:
-    for outcome, cost in ((answer(), None), (failure(503), None), (failure(503, "refused", sent=False), Decimal(0))):
+    for outcome, cost in (
+        (answer(usage=None), None),
+        (failure(503), None),
+        (failure(503, "refused", sent=False), Decimal(0)),
+    ):
         replaced = unstorable(done(outcome))
         verdict = judge(replaced, NOW, random.Random(1))
         assert (verdict.verb, verdict.cost, replaced.is_last_resort) == ("fail", cost, True)
+
+
+def test_what_an_unstorable_answer_cost_stays_known_while_it_can_be_stored_itself() -> None:
+    replaced = unstorable(done(answer()))
+    verdict = judge(replaced, NOW, random.Random(1))
+    assert (verdict.verb, verdict.cost, replaced.is_last_resort) == ("fail", Decimal("0.0018"), False)
+    assert (verdict.attempt().input_tokens, verdict.attempt().route) == (USAGE.input_tokens, "r")
+    last = unstorable(replaced)
+    verdict = judge(last, NOW, random.Random(1))
+    assert (verdict.verb, verdict.cost, last.is_last_resort) == ("fail", None, True)
 
 
 # Segments
