@@ -73,7 +73,7 @@ def _parse_direct(intake: Intake, raw: bytes) -> float:
     """Seconds to parse and validate a create body."""
     began = time.perf_counter()
     checker = RequestChecker(Rules(intake.catalog, Role.INTERNAL, endpoint=None, one_model=False))
-    for request in parse_create(raw).requests or ():
+    for request in parse_create(raw, intake.settings.batch_max_requests).requests or ():
         checker.check(memoryview(request))
     return time.perf_counter() - began
 

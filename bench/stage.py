@@ -144,5 +144,5 @@ async def _new_stage(database: Database, folder: Path) -> Stage:
     now = SystemClock().now()
     account = await create_account(database, "bench", Role.INTERNAL, now)
     key, secret = await create_key(database, account.id, now=now)
-    principal = Principal(account_id=account.id, key_id=key.id, role=account.role, account_name=account.name)
+    principal = Principal(account_id=account.id, key_id=key.id, role=account.role)
     return Stage(database, folder, principal, secret)

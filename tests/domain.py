@@ -129,7 +129,9 @@ class World:
     async def direct(self, *requests: Any, owner: Principal | None = None, **create: Any) -> Job:
         """Create a batch of direct requests."""
         raw = msgspec.json.encode({"requests": requests} | create)
-        return await create_batch(self.intake, owner or self.owner, parse_create(raw))
+        return await create_batch(
+            self.intake, owner or self.owner, parse_create(raw, self.settings.current.batch_max_requests)
+        )
 
     async def many(self, count: int, *, owner: Principal | None = None, model: str = "chat-1", text: str = "Hi") -> Job:
         return await self.direct(*(request(f"r{n}", text, model=model) for n in range(count)), owner=owner)
@@ -361,7 +363,7 @@ async def make_world(database: Database) -> AsyncIterator[World]:
 async def new_account(database: Database, name: str, role: Role, now: datetime) -> Principal:
     account = await create_account(database, name, role, now)
     key, _ = await create_key(database, account.id, now=now)
-    return Principal(account.id, key.id, role, name)
+    return Principal(account.id, key.id, role)
 
 
 async def insert_open(

@@ -25,7 +25,7 @@ from ebbtide.accounts.accounts import ensure_admin
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
-from ebbtide.api.server import ENDPOINTS, HttpServer, build_api, open_listener
+from ebbtide.api.server import ENDPOINTS, HttpServer, build_api
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
 from ebbtide.catalog.catalog import Catalog
@@ -39,13 +39,14 @@ from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
-from ebbtide.errors import SetupError
+from ebbtide.files.upload import FailedUploads
+from ebbtide.listening import adopt, listen
 from ebbtide.logs import set_up_logging
 from ebbtide.settings.snapshot import SettingsSource
-from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database
+from ebbtide.storage.reach import reach_database
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.loop import Worker
@@ -113,7 +114,9 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
     clock = SystemClock()
     settings = SettingsSource.from_environ(environ)
     async with AsyncExitStack() as stack:
-        database = await _open_database(config, stack)
+        reached = reach_database(config.database_url, config.data_dir, listen_url=config.database_listen_url)
+        database = await stack.enter_async_context(reached)
+        await migrate(database)
         await settings.refresh(database)
         listener = await stack.enter_async_context(Listener(database))
         sender = await stack.enter_async_context(Sender())
@@ -139,28 +142,15 @@ class _Parts:
     process: str
 
 
-async def _open_database(config: Config, stack: AsyncExitStack) -> Database:
-    url = config.database_url
-    if url is None:
-        server = await stack.enter_async_context(EmbeddedServer(config.data_dir))
-        url = server.url
-    database = await Database.connect(url, listen_url=config.database_listen_url)
-    stack.push_async_callback(database.close)
-    await migrate(database)
-    return database
-
-
 def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) -> CatalogSource:
     upstreams = [
         *(Upstream(url, "chat") for url in config.upstreams),
         *(Upstream(url, "embedding") for url in config.embedding_upstreams),
     ]
-    if config.models is not None and upstreams:
-        raise SetupError("Give either a models file or upstreams: the file names every model and its routes.")
     if config.models is not None:
         return FileSource(config.models, environ)
     if upstreams:
-        return UpstreamSource(upstreams, sender.get, self_hosted=config.self_hosted)
+        return UpstreamSource(upstreams, sender.fetch, self_hosted=config.self_hosted)
     return FixedSource()
 
 
@@ -172,7 +162,8 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
     if config.role != "api":
         served.append(_start_worker(parts, duties, stop))
     if config.role != "worker":
-        listener = open_listener(config.host, config.port, config.socket_fd)
+        fd = config.socket_fd
+        listener = listen(config.host, config.port) if fd is None else adopt(fd)
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
         server = HttpServer(build_api(_gateway(parts, duties, stop)), listener)
@@ -204,12 +195,8 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     duties.repeat(authenticator.uses.duty())
 
     def moment() -> Moment:
+        """What decides, now, why a batch waits."""
         return Moment(parts.clock.now(), parts.settings.current.batch_min_role)
-
-    async def check_database() -> str | None:
-        async with parts.database.connection() as conn:
-            await conn.execute("select 1")
-        return None
 
     async def check_models() -> str | None:
         return None if parts.catalog.current.models else "no model is configured, or no upstream has answered yet"
@@ -221,8 +208,10 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         settings=parts.settings,
         dispatcher=parts.dispatcher,
         clock=parts.clock,
+        moment=moment,
         watch=Watch(parts.database, moment, stop.asked),
-        checks={"database": check_database, "models": check_models, **duties.checks},
+        failed_uploads=FailedUploads(),
+        checks={"database": parts.database.check, "models": check_models, **duties.checks},
         openapi=build_document(ENDPOINTS),
     )
 

@@ -78,12 +78,10 @@ class UpstreamFailed(EbbtideError):
         status: int,
         code: str | None = None,
         param: str | None = None,
-        kind: str | None = None,
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message, code=code, param=param)
         self.status = status
-        self.kind = kind
         self.retry_after = retry_after
 
 

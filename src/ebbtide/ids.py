@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 
-_TAIL = re.compile(r"[0-9a-f]{32}")
 RESULT_PREFIX = "batch_req_"
 AUDIT_PREFIX = "audit_"
 
@@ -55,8 +53,3 @@ def _number(value: str, prefix: str) -> int | None:
     if digits == value or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         return None
     return int(digits)
-
-
-def has_form(value: str, prefix: str) -> bool:
-    """Whether `value` is `prefix` followed by 32 hex digits."""
-    return value.startswith(prefix) and _TAIL.fullmatch(value[len(prefix) :]) is not None

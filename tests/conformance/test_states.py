@@ -16,6 +16,7 @@ from ebbtide.batches.model import Item
 from ebbtide.batches.states import (
     BATCH_MOVES,
     BATCH_PHASES,
+    CLOSINGS,
     FINAL_ITEMS,
     FINAL_STATUSES,
     ITEM_MOVES,
@@ -262,7 +263,7 @@ async def listed(world: World, table: str, column: str) -> set[str]:
 async def test_the_schema_allows_the_same_words(world: World) -> None:
     assert await listed(world, "batch_items", "state") == ITEM_STATES
     assert await listed(world, "batch_jobs", "phase") == BATCH_PHASES
-    assert await listed(world, "batch_jobs", "closing") == FINAL_STATUSES - {"completed"}
+    assert await listed(world, "batch_jobs", "closing") == CLOSINGS
 
 
 async def test_every_status_the_function_can_give_is_one_of_the_documented(world: World) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from ebbtide import ids
 from ebbtide.accounts import store
-from ebbtide.accounts.store import ApiKey, NewKey, Principal
+from ebbtide.accounts.store import ApiKey, NewKey
 from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.storage.pool import Connection, Database
 
@@ -74,15 +73,6 @@ async def revoke_key(database: Database, key_id: str, now: datetime) -> ApiKey:
     if key is None:
         raise NotFound(f"There is no key {key_id!r}.")
     return key
-
-
-async def acting_principals(conn: Connection, key_ids: Sequence[str], now: datetime) -> dict[str, Principal]:
-    """Of these keys those that may still act, with whom they act for.
-
-    Missing from the answer: revoked and expired keys, and keys of suspended or deleted accounts.
-    """
-    owners = await store.find_key_owners(conn, key_ids, now)
-    return {key_id: found.principal for key_id, found in owners.items()}
 
 
 def has_key_form(secret: str) -> bool:

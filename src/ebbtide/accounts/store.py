@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -55,7 +55,6 @@ class Principal:
     account_id: str
     key_id: str
     role: Role
-    account_name: str
 
     @property
     def actor(self) -> str:
@@ -135,11 +134,6 @@ async def find_key(conn: Connection, digest: bytes, now: datetime) -> Found | No
     return None if row is None else _found(row)
 
 
-async def find_key_owners(conn: Connection, key_ids: Sequence[str], now: datetime) -> dict[str, Found]:
-    rows = await conn.fetch(Q["find_key_owners"], list(key_ids), now)
-    return {row["key_id"]: _found(row) for row in rows}
-
-
 async def record_key_use(conn: Connection, uses: Mapping[str, datetime], every: timedelta) -> None:
     await conn.execute(Q["record_key_use"], list(uses), list(uses.values()), every)
 
@@ -155,5 +149,5 @@ def _key(row: Record | None) -> ApiKey | None:
 
 
 def _found(row: Record) -> Found:
-    principal = Principal(row["account_id"], row["key_id"], Role(row["role"]), row["name"])
+    principal = Principal(row["account_id"], row["key_id"], Role(row["role"]))
     return Found(principal, row["expires_at"])

@@ -78,17 +78,9 @@ returning id, account_id, name, prefix, created_at, expires_at, revoked_at, last
 
 -- name: find_key
 -- Whose key this hash is and until when, if the key and its account may act at the time $2.
-select k.id as key_id, k.account_id, a.name, a.role, k.expires_at
+select k.id as key_id, k.account_id, a.role, k.expires_at
 from api_keys k join accounts a on a.id = k.account_id
 where k.hash = $1
-  and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)
-  and a.state = 'active';
-
--- name: find_key_owners
--- Those of the keys $1 that may act at the time $2, by id.
-select k.id as key_id, k.account_id, a.name, a.role, k.expires_at
-from api_keys k join accounts a on a.id = k.account_id
-where k.id = any($1::text[])
   and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)
   and a.state = 'active';
 

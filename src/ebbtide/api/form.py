@@ -63,7 +63,7 @@ def _boundary(request: Request) -> bytes:
 
 
 class _FormReader:
-    """Turns the parser's callbacks into a Form. Parts are small but the file; all others together fit the envelope."""
+    """Turns the parser's callbacks into a Form. Whatever is not the file's bytes must fit the envelope together."""
 
     def __init__(self, boundary: bytes, write: Callable[[bytes], None]) -> None:
         self._write_file = write
@@ -73,7 +73,9 @@ class _FormReader:
         self._value = bytearray()
         self._disposition = b""
         self._name = ""
-        self._room = ENVELOPE_BYTES
+        self._fed = 0
+        self._written = 0
+        self._withheld = len(boundary) + 4  # bytes of a file that may yet turn out to be its end
         self._ended = False
         self._parser = self._build_parser(boundary)
 
@@ -82,6 +84,9 @@ class _FormReader:
             self._parser.write(piece)
         except FormParserError as error:
             raise InvalidRequest("The multipart body is malformed") from error
+        self._fed += len(piece)
+        if self._fed - self._written > ENVELOPE_BYTES + self._withheld:
+            raise InvalidRequest(f"The form holds more than {ENVELOPE_BYTES // 1024} KiB beside the file")
 
     def finish(self) -> Form:
         if not self._ended:
@@ -145,11 +150,9 @@ class _FormReader:
 
     def _take_data(self, data: bytes, start: int, end: int) -> None:
         if self._name == FILE_FIELD:
+            self._written += end - start
             self._write_file(data[start:end])
             return
-        self._room -= end - start
-        if self._room < 0:
-            raise InvalidRequest(f"The form's fields are longer than {ENVELOPE_BYTES // 1024} KiB together")
         self._value += data[start:end]
 
     def _end_part(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.accounts.authenticator import Authenticator
@@ -11,6 +12,7 @@ from ebbtide.catalog.policies import PolicySource
 from ebbtide.clock import Clock
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.duties import Check
+from ebbtide.files.upload import FailedUploads
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
@@ -20,7 +22,7 @@ class Gateway:
     """The rooms below, connected.
 
     `checks` are what /health/ready asks, by name: each answers None when well, else what is wrong in words.
-    `openapi` is the API's description as JSON bytes.
+    `moment` tells what decides, now, why a batch waits. `openapi` is the API's description as JSON bytes.
     """
 
     database: Database
@@ -29,10 +31,8 @@ class Gateway:
     settings: SettingsSource
     dispatcher: Dispatcher
     clock: Clock
+    moment: Callable[[], Moment]
     watch: Watch
+    failed_uploads: FailedUploads
     checks: dict[str, Check]
     openapi: bytes
-
-    def moment(self) -> Moment:
-        """What decides, now, why a batch waits."""
-        return Moment(self.clock.now(), self.settings.current.batch_min_role)

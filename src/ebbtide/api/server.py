@@ -23,7 +23,7 @@ from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.routing import Endpoint, build_router
-from ebbtide.errors import EbbtideError, SetupError, Unavailable
+from ebbtide.errors import EbbtideError, Unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *ops.ROUTES,
 )
 _LONGEST_ID = 128
-_BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 75  # longer than clients keep an idle connection, so that they are the ones to close it
 
 
@@ -110,7 +109,6 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
-            backlog=_BACKLOG,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         )
         self._server = _Server(config)
@@ -151,14 +149,3 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def open_listener(host: str, port: int, socket_fd: int | None) -> socket.socket:
-    """The listening socket: one that a parent process hands over, or a new one. Raises SetupError."""
-    try:
-        if socket_fd is not None:
-            return socket.socket(fileno=socket_fd)
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise SetupError(f"Cannot listen on {host} port {port}: {error.strerror}.") from error

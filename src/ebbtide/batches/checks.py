@@ -8,11 +8,10 @@ from ebbtide.accounts.roles import Role
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, is_auto_name
 from ebbtide.dialects.openai.requests import check_batch_body, parse_line
-from ebbtide.dialects.values import ENDPOINTS, Target
+from ebbtide.dialects.values import ENDPOINT_AT, ENDPOINT_FOR, Target
 from ebbtide.errors import InvalidRequest
 
 ROUTE_UNAVAILABLE = "batch_route_unavailable"
-_MODEL_TYPES = {"chat": "chat", "embeddings": "embedding"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,14 @@ class Checked:
     max_tokens: int | None
 
 
+class InvalidLine(InvalidRequest):
+    """A request that says its custom_id and is not good otherwise."""
+
+    def __init__(self, error: InvalidRequest, custom_id: str) -> None:
+        super().__init__(error.message, code=error.code, param=error.param)
+        self.custom_id = custom_id
+
+
 class RequestChecker:
     """Checks the requests of one batch in order; remembers what must be unique or the same across them."""
 
@@ -48,10 +55,10 @@ class RequestChecker:
     def target(self) -> Target:
         """The target all requests share; known once one was checked."""
         assert self.endpoint is not None
-        return ENDPOINTS[self.endpoint]
+        return ENDPOINT_AT[self.endpoint].target
 
     def check(self, raw: bytes | memoryview) -> Checked:
-        """What one request says; raises InvalidRequest."""
+        """What one request says; raises InvalidRequest, and InvalidLine where its custom_id is known."""
         line = parse_line(raw, require_url=self._rules.endpoint is not None)
         try:
             self._check_url(line.url)
@@ -59,12 +66,12 @@ class RequestChecker:
             body = check_batch_body(self.target, line.body)
             return Checked(line.custom_id, self._model_of(body.model).id, body.max_tokens)
         except InvalidRequest as error:
-            raise _named(error, line.custom_id) from None
+            raise InvalidLine(error, line.custom_id) from None
 
     def _check_url(self, url: str) -> None:
         if self.endpoint is None:
-            if url not in ENDPOINTS:
-                raise InvalidRequest(f"url must be one of {', '.join(ENDPOINTS)}", code="url_mismatch", param="url")
+            if url not in ENDPOINT_AT:
+                raise InvalidRequest(f"url must be one of {', '.join(ENDPOINT_AT)}", code="url_mismatch", param="url")
             self.endpoint = url
         elif url != self.endpoint:
             expected = "the batch's endpoint" if self._rules.endpoint else "the url of the requests before it"
@@ -95,7 +102,7 @@ def resolve_for_batch(rules: Rules, name: str, target: Target) -> Model:
     model = rules.catalog.usable(name, rules.role)
     if model is None:
         raise InvalidRequest(f"Model '{name}' not found", code="model_not_found", param="model")
-    if model.type != _MODEL_TYPES[target]:
+    if model.type != ENDPOINT_FOR[target].model_type:
         serves = "embeddings" if model.type == "embedding" else "chat completions"
         raise InvalidRequest(f"Model '{name}' serves {serves} only", param="model")
     if not model.has_batch_route:
@@ -103,9 +110,3 @@ def resolve_for_batch(rules: Rules, name: str, target: Target) -> Model:
             f"Model '{name}' has no route that batch work may use", code=ROUTE_UNAVAILABLE, param="model"
         )
     return model
-
-
-def _named(error: InvalidRequest, custom_id: str) -> InvalidRequest:
-    named = InvalidRequest(error.message, code=error.code, param=error.param)
-    named.add_note(custom_id)
-    return named

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS, Item
+from ebbtide.dialects.values import Target
 from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
@@ -27,7 +28,7 @@ class NewBatch:
     account_id: str
     key_id: str
     api_surface: str
-    target: str
+    target: Target
     input_id: str
     metadata: str | None
     completion_window: str
@@ -55,7 +56,7 @@ class Validation:
     id: str
     account_id: str
     key_id: str
-    target: str
+    target: Target
     input_id: str
     created_at: datetime
     expires_at: datetime | None

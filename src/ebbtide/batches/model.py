@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -11,13 +10,12 @@ from typing import Any, Final
 import msgspec
 
 from ebbtide.batches.states import FINAL_STATUSES
+from ebbtide.dialects.values import ENDPOINT_FOR, ENDPOINTS, Target
 
 # What this build can run: every query of a worker filters on these three.
 SURFACES: Final = ("openai_inline", "openai_file")
-TARGETS: Final = ("chat", "embeddings")
+TARGETS: Final = tuple(endpoint.target for endpoint in ENDPOINTS)
 BATCH_SCHEMA_VERSION: Final = 2  # the newest it can run, and what it writes
-
-ENDPOINTS: Final[Mapping[str, str]] = {"chat": "/v1/chat/completions", "embeddings": "/v1/embeddings"}
 
 WORK_CHANNEL: Final = "ebbtide_work"  # something may be claimed
 DUTY_CHANNEL: Final = "ebbtide_duty"  # a batch waits to be validated, closed or sealed
@@ -36,7 +34,7 @@ class Job:
     account_id: str
     key_id: str
     api_surface: str
-    target: str
+    target: Target
     input_id: str
     output_id: str | None
     error_id: str | None
@@ -74,7 +72,7 @@ class Job:
 
     @property
     def endpoint(self) -> str:
-        return ENDPOINTS[self.target]
+        return ENDPOINT_FOR[self.target].url
 
     @property
     def input_file_id(self) -> str | None:
@@ -83,7 +81,7 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        return self.status in FINAL_STATUSES
+        return self.phase == "sealed"
 
     @property
     def finished(self) -> int:

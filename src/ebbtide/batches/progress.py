@@ -12,7 +12,7 @@ from datetime import datetime
 from ebbtide.accounts.store import Principal
 from ebbtide.batches.model import Job, job_from_row
 from ebbtide.errors import InvalidRequest, NotFound
-from ebbtide.files.model import Page
+from ebbtide.page import Page
 from ebbtide.storage.pool import Connection, Database
 from ebbtide.storage.queries import load_queries
 

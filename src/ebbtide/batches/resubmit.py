@@ -17,10 +17,10 @@ import msgspec
 from ebbtide.accounts.store import Principal
 from ebbtide.batches.checks import ROUTE_UNAVAILABLE, RequestChecker, Rules
 from ebbtide.batches.idempotency import Once
-from ebbtide.batches.intake import Direct, Intake, Wish, check_count, check_may_create, store_direct, stored_once
+from ebbtide.batches.intake import Direct, Intake, Wish, check_may_create, store_direct, stored_once
 from ebbtide.batches.model import Item, Job
 from ebbtide.batches.progress import get_batch
-from ebbtide.dialects.openai.requests import MAX_METADATA_PAIRS
+from ebbtide.dialects.openai.requests import MAX_METADATA_PAIRS, check_count
 from ebbtide.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from ebbtide.files.chunks import ChunkPacker
 from ebbtide.files.download import read_chunk
@@ -48,7 +48,7 @@ async def retry_batch(intake: Intake, principal: Principal, batch_id: str, once:
     check_may_create(principal, intake.settings)
     if not _unsuccessful_count(old):
         raise InvalidRequest("The batch has no failed, expired or cancelled requests: there is nothing to retry")
-    check_count(_unsuccessful_count(old), intake.settings)
+    check_count(_unsuccessful_count(old), intake.settings.batch_max_requests)
     wish = Wish(_metadata(old), once)
     async with reading(intake.database, seconds=intake.settings.request_timeout_seconds, batch_no=old.no):
         return await stored_once(intake, principal, once, lambda: _store_again(intake, principal, old, wish))

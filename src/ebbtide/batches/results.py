@@ -10,7 +10,7 @@ import msgspec
 
 from ebbtide.batches.model import Job
 from ebbtide.files.chunks import unpack
-from ebbtide.files.model import Page
+from ebbtide.page import Page
 from ebbtide.storage.pool import Connection, Database
 from ebbtide.storage.queries import load_queries
 

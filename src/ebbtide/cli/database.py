@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from ebbtide.config import Config
-from ebbtide.storage.embedded import EmbeddedServer
+from ebbtide.storage import reach
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.pool import Database
 
@@ -19,13 +19,6 @@ async def open_database(config: Config) -> AsyncIterator[Database]:
         yield database
 
 
-@asynccontextmanager
-async def reach_database(config: Config) -> AsyncIterator[Database]:
-    """The same as it is; without a URL the embedded server is started, unless it runs already."""
-    async with AsyncExitStack() as stack:
-        url = config.database_url
-        if url is None:
-            url = (await stack.enter_async_context(EmbeddedServer(config.data_dir))).url
-        database = await Database.connect(url, listen_url=config.database_listen_url, max_size=2)
-        stack.push_async_callback(database.close)
-        yield database
+def reach_database(config: Config) -> AbstractAsyncContextManager[Database]:
+    """The same as it is."""
+    return reach.reach_database(config.database_url, config.data_dir, listen_url=config.database_listen_url, max_size=2)

@@ -1,4 +1,7 @@
-"""`ebbtide doctor`: looks at everything a start needs and says in words what is wrong. It changes nothing."""
+"""`ebbtide doctor`: looks at everything a start needs and says in words what is wrong.
+
+It writes nothing into the database; where the embedded server does not run, it is started for the look.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from ebbtide.cli.bootflags import ServeFlags, read_config
 from ebbtide.cli.doctor_database import check_database
 from ebbtide.cli.doctor_models import check_models
 from ebbtide.cli.findings import Finding, bad, ok, warn
-from ebbtide.cli.processes import bind
 from ebbtide.config import OPTIONS, PREFIX, Config
 from ebbtide.errors import SetupError
+from ebbtide.listening import listen
 from ebbtide.settings.registry import SETTINGS
 from ebbtide.settings.snapshot import load_settings
 
@@ -79,7 +82,7 @@ def check_port(config: Config) -> Finding:
     """Whether the HTTP server could listen where it is told to."""
     place = f"{config.host} port {config.port}"
     try:
-        bind(config.host, config.port).close()
+        listen(config.host, config.port).close()
     except SetupError as error:
         return bad("http", error.message, "Stop what listens there (a running gateway?), or choose another --port.")
     return ok("http", f"{place} is free")

@@ -7,16 +7,15 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import aiohttp
 import msgspec
 
 from ebbtide.catalog.model import Model, Route
 from ebbtide.catalog.source import FileSource
 from ebbtide.cli.findings import Finding, bad, ok, warn
 from ebbtide.config import Config
+from ebbtide.dispatch.send import Broken, Sender
 from ebbtide.errors import SetupError
 
-_TIMEOUT: Final = aiohttp.ClientTimeout(total=10)
 _SHOWN: Final = 5
 
 
@@ -81,8 +80,8 @@ def _given(url: str, self_hosted: bool) -> _Server:
 
 async def _ask_all(servers: Sequence[_Server], *, locality: bool) -> list[Finding]:
     """Whether each server answers; with `locality` also whether batches may use it."""
-    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
-        findings = list(await asyncio.gather(*(_ask(session, server) for server in servers)))
+    async with Sender() as sender:
+        findings = list(await asyncio.gather(*(_ask(sender, server) for server in servers)))
     if locality:
         findings += [
             warn(
@@ -96,18 +95,16 @@ async def _ask_all(servers: Sequence[_Server], *, locality: bool) -> list[Findin
     return findings
 
 
-async def _ask(session: aiohttp.ClientSession, server: _Server) -> Finding:
+async def _ask(sender: Sender, server: _Server) -> Finding:
     subject = f"upstream {server.url}"
     headers = {} if server.api_key is None else {"Authorization": f"Bearer {server.api_key}"}
+    reply = await sender.get(f"{server.url}/models", headers)
+    if isinstance(reply, Broken):
+        return bad(subject, f"no answer ({reply.kind.replace('_', ' ')})", "Start the server, or correct the URL.")
+    if reply.status != 200:
+        return _refused(subject, reply.status)
     try:
-        async with session.get(f"{server.url}/models", headers=headers, allow_redirects=False) as answer:
-            body = await answer.read()
-            if answer.status != 200:
-                return _refused(subject, answer.status)
-        names = [model.id for model in msgspec.json.decode(body, type=_List).data]
-    except (aiohttp.ClientError, TimeoutError) as error:
-        reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
-        return bad(subject, reason, "Start the server, or correct the URL.")
+        names = [model.id for model in msgspec.json.decode(reply.body, type=_List).data]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return bad(subject, "/models does not answer with a list of models", "Does the URL lack its /v1?")
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Mapping
@@ -17,18 +16,17 @@ from dataclasses import replace
 from typing import Final
 
 from ebbtide.config import Config, as_environment
-from ebbtide.errors import SetupError
+from ebbtide.listening import listen
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 _SETTLED: Final = 10.0  # seconds after which a child counts as one that works
 _SET_UP_WRONGLY: Final = 2  # a child's exit status for what a new start cannot mend
-_BACKLOG: Final = 2048
 
 
 def run_processes(config: Config) -> int:
     """Run `config.processes` children until a signal ends them. Returns the exit status."""
-    listener = None if config.role == "worker" else bind(config.host, config.port)
+    listener = None if config.role == "worker" else listen(config.host, config.port)
     alive, death = os.pipe()  # children hold the reading end: it closes when this process is gone, however it went
     port = config.port if listener is None else listener.getsockname()[1]
     fd = None if listener is None else listener.fileno()
@@ -40,16 +38,6 @@ def run_processes(config: Config) -> int:
         os.close(death)
         if listener is not None:
             listener.close()
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises SetupError when the address cannot be had."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        reason = os.strerror(error.errno) if isinstance(error.errno, int) and error.errno > 0 else error.strerror
-        raise SetupError(f"Cannot listen on {host} port {port}: {reason}.") from error
 
 
 def end_with_parent(fd: int) -> None:

@@ -18,7 +18,7 @@ from ebbtide.delivery.sign import new_secret
 from ebbtide.delivery.store import Event, Webhook, WebhookChange
 from ebbtide.dialects.openai.webhook import SetWebhook
 from ebbtide.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
-from ebbtide.files.model import Page
+from ebbtide.page import Page
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Database

@@ -13,18 +13,34 @@ from ebbtide.errors import InvalidRequest
 
 Target = Literal["chat", "embeddings", "responses", "messages", "gemini"]
 
-# The endpoints served so far, and the target each one's requests have.
-ENDPOINTS: dict[str, Target] = {"/v1/chat/completions": "chat", "/v1/embeddings": "embeddings"}
-
 MAX_DEPTH = 64
+MAX_VALUES = 1_000_000
 MAX_TOKENS = 2**31 - 1
 BOM = b"\xef\xbb\xbf"
 
+_CROWDABLE = 1024 * 1024  # bytes up to which a crowd of values stays small enough
 _LINE_BREAKS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
 
 _decode = msgspec.json.Decoder().decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+
+
+class Endpoint(msgspec.Struct, frozen=True, gc=False):
+    """One endpoint that is served, here and at upstreams, and what type of model answers it."""
+
+    target: Target
+    url: str
+    upstream_path: str
+    model_type: Literal["chat", "embedding"]
+
+
+ENDPOINTS = (
+    Endpoint("chat", "/v1/chat/completions", "/chat/completions", "chat"),
+    Endpoint("embeddings", "/v1/embeddings", "/embeddings", "embedding"),
+)
+ENDPOINT_AT = {endpoint.url: endpoint for endpoint in ENDPOINTS}
+ENDPOINT_FOR = {endpoint.target: endpoint for endpoint in ENDPOINTS}
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
@@ -62,7 +78,6 @@ class UpstreamError(msgspec.Struct, frozen=True, gc=False):
 
     message: str
     code: str | None = None
-    kind: str | None = None
     param: str | None = None
 
 
@@ -79,11 +94,14 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DEPTH) -> object:
-    """Decode `raw` whole: UTF-8, finite numbers, integers Python reads, `max_depth` levels of arrays and objects.
+    """Decode `raw` whole: UTF-8, finite numbers, integers Python reads, `max_depth` levels of arrays and objects, and
+    no more than a million values.
 
     Raises InvalidRequest; its message tells the place, never the content. Of equal keys the last one counts.
     """
     data = raw if isinstance(raw, bytes) else bytes(raw)
+    if is_crowded(data):
+        raise InvalidRequest(f"holds too much: at most {MAX_VALUES:,} values, arrays and objects")
     try:
         value: object = _decode(data)
     except RecursionError:
@@ -94,6 +112,28 @@ def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DE
     if data.count(b"{") + data.count(b"[") > max_depth and _deeper_than(value, max_depth):
         raise too_deep(max_depth)
     return value
+
+
+def is_crowded(data: bytes) -> bool:
+    """Whether JSON holds so many values that decoding it would take many times its bytes.
+
+    Counts the commas and opening brackets outside strings; most bodies have too few even with those inside.
+    """
+    if len(data) <= _CROWDABLE or _count_values(data) <= MAX_VALUES:
+        return False
+    bare = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    count, in_string = 0, False
+    for at in range(0, len(bare), _CROWDABLE):
+        pieces = bare[at : at + _CROWDABLE].split(b'"')
+        count += _count_values(b"".join(pieces[in_string::2]))
+        if count > MAX_VALUES:
+            return True
+        in_string ^= len(pieces) % 2 == 0
+    return False
+
+
+def _count_values(data: bytes) -> int:
+    return data.count(b",") + data.count(b"{") + data.count(b"[")
 
 
 def too_deep(max_depth: int = MAX_DEPTH) -> InvalidRequest:

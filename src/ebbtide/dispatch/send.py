@@ -1,4 +1,4 @@
-"""The only file that speaks HTTP to upstreams: bytes out, bytes or the way it broke back. It judges no answer.
+"""Sends requests to upstreams and returns the raw answer, or how the connection failed; judges nothing.
 
 One session for the process; URL and headers of a route are prepared once. Redirects are not followed, cookies not
 kept, proxies of the environment not used. What is told apart here is what the rules of retrying rest on.
@@ -7,7 +7,7 @@ kept, proxies of the environment not used. What is told apart here is what the r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,12 +21,10 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ebbtide.catalog.model import Route
-from ebbtide.dialects.values import Target
+from ebbtide.dialects.values import ENDPOINT_FOR, Target
 from ebbtide.dispatch import standin
 from ebbtide.dispatch.outcome import Timeouts
 from ebbtide.errors import UpstreamFailed
-
-PATHS: dict[Target, str] = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 # Servers commonly close an idle connection after five seconds; using one just then would lose a request.
 _KEEPALIVE_SECONDS = 4.0
@@ -140,17 +138,21 @@ class Sender:
             else:
                 yield await _read_safely(response, request.max_bytes)
 
-    async def get(self, url: str) -> bytes:
-        """The body of a 200. Raises UpstreamFailed in words."""
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Reply | Broken:
+        """What is answered to a GET within some seconds, up to 16 MiB."""
         try:
-            async with self._open().get(url, timeout=_LIST_TIMEOUT, allow_redirects=False) as response:
-                reply = await _read(response, _MAX_LIST_BYTES)
+            async with self._open().get(url, headers=headers, timeout=_LIST_TIMEOUT, allow_redirects=False) as response:
+                return await _read(response, _MAX_LIST_BYTES)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            reply = _how_it_broke(error)
+            return _how_it_broke(error)
+
+    async def fetch(self, url: str) -> bytes:
+        """The body of a 200. Raises UpstreamFailed in words."""
+        reply = await self.get(url)
         if isinstance(reply, Broken):
-            raise UpstreamFailed(f"no answer ({reply.kind.replace('_', ' ')})", status=502, kind=reply.kind)
+            raise UpstreamFailed(f"no answer ({reply.kind.replace('_', ' ')})", status=502)
         if reply.status != 200:
-            raise UpstreamFailed(f"it answered with status {reply.status}", status=502, kind="status")
+            raise UpstreamFailed(f"it answered with status {reply.status}", status=502)
         return reply.body
 
     def _open(self) -> aiohttp.ClientSession:
@@ -173,7 +175,7 @@ class Sender:
             )
             if route.api_key is not None:
                 headers["Authorization"] = f"Bearer {route.api_key}"
-            prepared[target] = URL(route.base_url + PATHS[target]), headers
+            prepared[target] = URL(route.base_url + ENDPOINT_FOR[target].upstream_path), headers
         return prepared[target]
 
 

@@ -7,7 +7,8 @@ from datetime import datetime
 from ebbtide.accounts.store import Principal
 from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.files import store
-from ebbtide.files.model import FileQuery, Page, StoredFile
+from ebbtide.files.model import FileQuery, StoredFile
+from ebbtide.page import Page
 from ebbtide.storage.pool import Database
 
 

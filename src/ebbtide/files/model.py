@@ -1,12 +1,9 @@
-"""What the file room hands out: a stored file's row, and pages of them."""
+"""What the file room hands out: a stored file's row, and which ones to list."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
-
-T = TypeVar("T")
 
 UPLOADED = "batch"
 RESULTS = "batch_output"
@@ -26,14 +23,6 @@ class StoredFile:
     sha256: bytes
     created_at: datetime
     expires_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """A slice of a list, and whether more follows."""
-
-    items: list[T]
-    has_more: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,11 @@ Nothing of an upload that is aborted, too large or over quota ever reaches the d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from ebbtide import ids
 from ebbtide.accounts.roles import Role
@@ -16,9 +19,10 @@ from ebbtide.files import store
 from ebbtide.files.chunks import ChunkPacker
 from ebbtide.files.model import UPLOADED, StoredFile
 from ebbtide.settings.snapshot import Settings
-from ebbtide.storage.pool import Database
+from ebbtide.storage.pool import Connection, Database
 
 MIB = 1 << 20
+_HOUR: Final = timedelta(hours=1)
 
 
 class Upload(ChunkPacker):
@@ -44,13 +48,41 @@ class NewFile:
     expires_at: datetime | None = None
 
 
-async def check_may_upload(database: Database, principal: Principal, settings: Settings, now: datetime) -> None:
-    """Raise Forbidden below BATCH_MIN_ROLE, LimitReached over the hourly count."""
+class FailedUploads:
+    """The uploads of this process that failed within the last hour, by account."""
+
+    def __init__(self) -> None:
+        self._failed: dict[str, list[datetime]] = {}
+
+    def count(self, account_id: str, now: datetime) -> int:
+        """How many there are of an account."""
+        return sum(at > now - _HOUR for at in self._failed.get(account_id, ()))
+
+    @contextmanager
+    def noted(self, account_id: str, now: datetime) -> Iterator[None]:
+        """Count what is done in here as a failed upload if it raises; forget those of more than an hour ago."""
+        try:
+            yield
+        except BaseException:
+            recent = {account: [at for at in times if at > now - _HOUR] for account, times in self._failed.items()}
+            self._failed = {account: times for account, times in recent.items() if times}
+            self._failed.setdefault(account_id, []).append(now)
+            raise
+
+
+async def check_may_upload(
+    database: Database, principal: Principal, settings: Settings, now: datetime, failed: int = 0
+) -> None:
+    """Raise Forbidden below BATCH_MIN_ROLE, LimitReached over the hourly count. `failed` ones count as well."""
     if principal.role < Role(settings.batch_min_role):
         raise Forbidden("Your role may not upload files for batches")
     async with database.connection() as conn:
-        recent = await store.count_uploads(conn, principal.account_id, now - timedelta(hours=1))
-    if recent >= settings.batch_file_uploads_per_hour:
+        await _check_count(conn, principal.account_id, settings, now, failed)
+
+
+async def _check_count(conn: Connection, account_id: str, settings: Settings, now: datetime, failed: int) -> None:
+    recent = await store.count_uploads(conn, account_id, now - _HOUR)
+    if recent + failed >= settings.batch_file_uploads_per_hour:
         raise LimitReached(
             f"You may upload {settings.batch_file_uploads_per_hour} files an hour",
             code="file_upload_limit",
@@ -58,10 +90,13 @@ async def check_may_upload(database: Database, principal: Principal, settings: S
         )
 
 
-async def save_upload(database: Database, new: NewFile, upload: Upload, settings: Settings) -> StoredFile:
-    """Store a finished upload.
+async def save_upload(
+    database: Database, new: NewFile, upload: Upload, settings: Settings, failed: int = 0
+) -> StoredFile:
+    """Store a finished upload; `failed` ones count beside it.
 
-    Raises InvalidRequest for an empty file and TooLarge when the account's files would weigh more than allowed.
+    Raises InvalidRequest for an empty file, LimitReached when uploads that began with it were faster, and TooLarge when
+    the account's files would weigh more than allowed.
     """
     if upload.size == 0:
         raise InvalidRequest("The file is empty", code="empty_file", param="file")
@@ -78,6 +113,7 @@ async def save_upload(database: Database, new: NewFile, upload: Upload, settings
     )
     async with database.transaction() as conn:
         await store.lock_account(conn, file.account_id)
+        await _check_count(conn, file.account_id, settings, new.now, failed)
         kept = await store.stored_bytes(conn, file.account_id)
         if kept + file.size > settings.batch_files_max_total_mb_per_user * MIB:
             raise TooLarge(

@@ -120,6 +120,11 @@ class Database:
         except TimeoutError:
             self._pool.terminate()
 
+    async def check(self) -> None:
+        """Ask it something. Raises Unavailable when it is away."""
+        async with self.connection() as connection:
+            await connection.execute(_SQL["check"])
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """BEGIN on entry, COMMIT on exit, ROLLBACK on an exception.

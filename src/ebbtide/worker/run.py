@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from ebbtide.catalog.source import CatalogSource
-from ebbtide.dialects.openai.requests import named_model, read_line
+from ebbtide.dialects.openai.requests import line_body, named_model
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Call, Failed, Outcome
 from ebbtide.errors import Unavailable
@@ -58,7 +58,7 @@ class Runner:
         model = self.catalog.current.usable(work.model, work.role)
         if model is None:
             return Failed("no_route", 404, "model_not_found", f"Model '{work.model}' not found", sent=False)
-        body = bytes(read_line(await self._line(work)).body)
+        body = line_body(await self._line(work))
         return Call(
             target=work.batch.target,
             model=model,

@@ -53,7 +53,7 @@ async def test_a_key_opens_for_its_account(database: Database, ada: Account, aut
     key, secret = await keys.create_key(database, ada.id, now=NOW)
     principal = await authenticator.principal(secret)
     assert (principal.account_id, principal.key_id) == (ada.id, key.id)
-    assert (principal.role, principal.account_name) == (Role.INTERNAL, "ada")
+    assert (principal.role, principal.account_id) == (Role.INTERNAL, ada.id)
 
 
 async def test_every_refusal_reads_the_same(database: Database, ada: Account, authenticator: Authenticator) -> None:
@@ -229,23 +229,6 @@ async def test_keys_of_one_account_and_of_all(database: Database, ada: Account) 
     second, _ = await keys.create_key(database, bea.id, now=NOW + timedelta(seconds=1))
     assert [key.id for key in await keys.list_keys(database)] == [first.id, second.id]
     assert [key.id for key in await keys.list_keys(database, bea.id)] == [second.id]
-
-
-async def test_acting_principals_leave_out_who_may_not(database: Database, ada: Account) -> None:
-    good, _ = await keys.create_key(database, ada.id, now=NOW)
-    revoked, _ = await keys.create_key(database, ada.id, now=NOW)
-    await keys.revoke_key(database, revoked.id, NOW)
-    brief, _ = await keys.create_key(database, ada.id, expires_in=timedelta(minutes=1), now=NOW)
-    asked = [good.id, revoked.id, brief.id, "key_none"]
-    async with database.connection() as conn:
-        acting = await keys.acting_principals(conn, asked, NOW)
-        later = await keys.acting_principals(conn, asked, NOW + timedelta(minutes=1))
-    assert set(acting) == {good.id, brief.id}
-    assert set(later) == {good.id}
-    assert acting[good.id].account_id == ada.id
-    await accounts.suspend_account(database, ada.id)
-    async with database.connection() as conn:
-        assert await keys.acting_principals(conn, asked, NOW) == {}
 
 
 async def last_use(database: Database) -> datetime | None:

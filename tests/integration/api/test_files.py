@@ -242,3 +242,20 @@ async def test_many_uploads_an_hour_are_too_many(database_url: str, models: Path
         answer = await gateway.upload(LINES)
         assert answer.status == 429
         assert int(answer.headers["retry-after"]) > 0
+
+
+async def test_failed_uploads_count_as_well_in_their_process(database_url: str, models: Path) -> None:
+    environ = {"BATCH_FILE_UPLOADS_PER_HOUR": "3"}
+    async with start_gateway(database_url, models, role="api", environ=environ) as gateway:
+        assert (await gateway.upload(b"")).error["code"] == "empty_file"
+        assert (await gateway.upload(LINES, purpose="fine-tune")).status == 400
+        assert (await gateway.upload(LINES)).status == 200
+        refused = [await gateway.upload(LINES) for _ in range(2)]
+        assert [answer.error["code"] for answer in refused] == ["file_upload_limit"] * 2
+
+
+async def test_uploads_at_once_share_the_hourly_count(database_url: str, models: Path) -> None:
+    environ = {"BATCH_FILE_UPLOADS_PER_HOUR": "2"}
+    async with start_gateway(database_url, models, role="api", environ=environ) as gateway:
+        answers = await asyncio.gather(*(gateway.upload(LINES) for _ in range(8)))
+    assert sorted(answer.status for answer in answers) == [200] * 2 + [429] * 6

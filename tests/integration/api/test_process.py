@@ -16,6 +16,8 @@ import aiohttp
 import pytest
 from tests.fake_upstream import Behaviour, FakeUpstream
 
+from ebbtide.storage.pool import Database
+
 pytestmark = pytest.mark.processes
 CHAT = {"model": "chat-1", "messages": [{"role": "user", "content": "Hello"}]}
 
@@ -157,3 +159,10 @@ async def test_a_port_in_use_is_said_in_words(serve: Serve, database_url: str) -
         port = str(listener.getsockname()[1])
         with pytest.raises(NotStarted, match=f"^ebbtide: Cannot listen on 127.0.0.1 port {port}"):
             await serve(EBBTIDE_PORT=port)
+
+
+async def test_a_gateway_whose_worker_dies_ends_so_that_it_is_started_again(serve: Serve, database: Database) -> None:
+    process = await serve(EBBTIDE_WORKER_LEASE_SECONDS="3", EBBTIDE_WORKER_HEARTBEAT_SECONDS="0.1")
+    async with database.connection() as conn:
+        await conn.execute("alter table workers rename to of_another_shape")
+    assert await process.ended() == 1

@@ -131,7 +131,7 @@ async def test_below_the_role_no_name_is_looked_up(gateway: TestGateway, own_key
         return ["8.8.8.8"]
 
     account = await find_account(gateway.database, "someone")
-    principal = Principal(account.id, "key", Role.INTERNAL, "someone")
+    principal = Principal(account.id, "key", Role.INTERNAL)
     registrar = Registrar(gateway.database, Settings(), resolve)
     now = SystemClock().now()
     await set_role(gateway.database, account.id, Role.FREE)

@@ -28,7 +28,7 @@ KEY_STATE = "insert into batch_key_state (key_id, blocked_reason, blocked_until)
 async def owner(database: Database) -> Principal:
     account = await create_account(database, "owner", Role.INTERNAL, NOON)
     key, _ = await create_key(database, account.id, now=NOON)
-    return Principal(account.id, key.id, Role.INTERNAL, "owner")
+    return Principal(account.id, key.id, Role.INTERNAL)
 
 
 async def waiting_batch(database: Database, owner: Principal) -> str:

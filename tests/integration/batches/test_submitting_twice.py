@@ -45,7 +45,7 @@ class Desk:
         body = {"model": "m", "messages": [{"role": "user", "content": text}]}
         raw = msgspec.json.encode({"requests": [{"custom_id": f"c{n}", "body": body} for n in range(count)]})
         once = Once(key, create_digest(raw))
-        return asyncio.ensure_future(create_batch(self.intake, self.owner, parse_create(raw), once))
+        return asyncio.ensure_future(create_batch(self.intake, self.owner, parse_create(raw, 50_000), once))
 
     async def replay(self, key: str, job: Job) -> Job | None:
         rows = await self.fetch("select request_hash from batch_idempotency where batch_id = $1", job.id)
@@ -73,7 +73,7 @@ async def desk(database: Database) -> Desk:
     key, _ = await create_key(database, account.id, now=NOON)
     route = Route("r", "openai", "m", "http://127.0.0.1:9")
     intake = Intake(database, Catalog.of([Model("m", "chat", (route,))]), Settings(batch_max_active_per_user=1), clock)
-    return Desk(intake, Principal(account.id, key.id, Role.INTERNAL, "owner"), clock)
+    return Desk(intake, Principal(account.id, key.id, Role.INTERNAL), clock)
 
 
 async def test_two_creates_at_once_make_one_batch_and_the_limit_is_no_obstacle(desk: Desk) -> None:

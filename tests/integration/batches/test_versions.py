@@ -49,7 +49,7 @@ async def make_one_in_each_state(world: World) -> dict[str, Job]:
 
 
 def owner_of(job: Job) -> Principal:
-    return Principal(job.account_id, job.key_id, Role.INTERNAL, "")
+    return Principal(job.account_id, job.key_id, Role.INTERNAL)
 
 
 async def do_everything(world: World) -> int:

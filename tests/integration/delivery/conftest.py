@@ -69,7 +69,7 @@ class Desk:
 
     async def account(self, name: str, role: Role = Role.INTERNAL) -> Principal:
         account = await create_account(self.database, name, role, self.clock.now())
-        return Principal(account.id, f"key_{name}", role, name)
+        return Principal(account.id, f"key_{name}", role)
 
     async def webhook(self, principal: Principal, url: str | None, **more: bool) -> str:
         """Set it; the secret, empty when it is not new."""

@@ -104,7 +104,7 @@ async def test_one_at_a_time_for_an_account_and_in_order(desk: Desk, receiver: R
 async def test_two_workers_that_race_for_many_accounts(desk: Desk, receiver: Receiver) -> None:
     accounts = [await desk.account(f"a{n}") for n in range(10)]
     for account in accounts:
-        await desk.webhook(account, receiver.url(f"/{account.account_name}"))
+        await desk.webhook(account, receiver.url(f"/{account.account_id}"))
     ids = {await desk.event(account) for account in accounts for _ in range(4)}
     deliverers = [desk.deliverer(worker_no, at_once=3) for worker_no in (1, 2, 3)]
     while sum(await asyncio.gather(*map(desk.send, deliverers))):

@@ -15,7 +15,7 @@ from ebbtide.errors import UpstreamFailed
 async def test_a_server_that_is_not_up_yet_does_not_hold_the_start() -> None:
     late = FakeUpstream(models=["late"], port=closed_port())
     async with FakeUpstream(models=["here"]) as here, Sender() as sender:
-        source = UpstreamSource([Upstream(here.url), Upstream(late.url)], sender.get)
+        source = UpstreamSource([Upstream(here.url), Upstream(late.url)], sender.fetch)
         async with asyncio.timeout(5):
             await source.start()
         assert [model.id for model in source.current.models] == ["here"]
@@ -27,6 +27,6 @@ async def test_a_server_that_is_not_up_yet_does_not_hold_the_start() -> None:
 
 async def test_what_a_server_may_answer_wrongly() -> None:
     async with FakeUpstream() as upstream, Sender() as sender:
-        assert b"test-model" in await sender.get(f"{upstream.url}/models")
+        assert b"test-model" in await sender.fetch(f"{upstream.url}/models")
         with pytest.raises(UpstreamFailed, match="refused"):
-            await sender.get(f"http://127.0.0.1:{closed_port()}/v1/models")
+            await sender.fetch(f"http://127.0.0.1:{closed_port()}/v1/models")

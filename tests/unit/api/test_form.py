@@ -84,6 +84,44 @@ async def test_anything_else_is_refused(raw: bytes) -> None:
         await read(raw)
 
 
+EMPTY = b'Content-Disposition: form-data; name="x"\r\n\r\n'
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        body(FILE, *[EMPTY] * 3_000),
+        body(FILE, b'Content-Disposition: form-data; name="' + b"x" * ENVELOPE_BYTES + b'"\r\n\r\n'),
+        body(*[b"X-Long: " + b"x" * 4_000 + b"\r\n" + EMPTY] * 20, FILE),
+        body(FILE) + b"x" * (ENVELOPE_BYTES + 1),
+    ],
+    ids=["empty fields", "a name", "headers", "what follows the end"],
+)
+async def test_everything_but_the_file_fits_the_envelope_together(raw: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        await read(raw)
+
+
+async def test_parts_without_an_end_are_not_read_to_it() -> None:
+    """A chunked body has no length that could be looked at first."""
+    taken = 0
+
+    async def receive() -> Message:
+        nonlocal taken
+        taken += 1
+        return {"type": "http.request", "body": (b"--b\r\n" + EMPTY + b"\r\n") * 1_000, "more_body": True}
+
+    kind = b"multipart/form-data; boundary=b"
+    with pytest.raises(InvalidRequest, match="beside the file"):
+        await read_form(Request({"type": "http", "headers": [(b"content-type", kind)]}, receive), bytearray().extend)
+    assert taken < 10
+
+
+async def test_the_file_itself_is_not_charged() -> None:
+    _, content = await read(body(PURPOSE, file_named(b"") + b"y" * (10 * ENVELOPE_BYTES)), step=1_000)
+    assert len(content) == 10 * ENVELOPE_BYTES + 1
+
+
 @pytest.mark.parametrize(
     "kind", ["application/json", "multipart/form-data", "multipart/form-data; boundary=" + "x" * 1000, ""]
 )

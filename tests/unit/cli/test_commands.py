@@ -10,8 +10,8 @@ import pytest
 from ebbtide.cli.app import run
 from ebbtide.cli.bootflags import ServeFlags
 from ebbtide.cli.doctor import check_environment, check_port, check_python
-from ebbtide.cli.processes import bind
 from ebbtide.config import OPTIONS, Config
+from ebbtide.listening import listen
 from ebbtide.settings.docs import settings_page
 
 
@@ -100,7 +100,7 @@ def test_doctor_knows_python() -> None:
 
 
 def test_doctor_sees_a_taken_port(tmp_path: Path) -> None:
-    with bind("127.0.0.1", 0) as listener:
+    with listen("127.0.0.1", 0) as listener:
         config = Config(data_dir=tmp_path, port=listener.getsockname()[1])
         assert check_port(config).level == "bad"
     assert check_port(config).level == "ok"

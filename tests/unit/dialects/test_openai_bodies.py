@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.dialects.openai import requests
-from ebbtide.dialects.openai.requests import Limits, check_batch_body, for_upstream, parse_body, with_model
+from ebbtide.dialects.openai import bodies
+from ebbtide.dialects.openai.requests import check_batch_body, for_upstream, parse_body, with_model
 from ebbtide.dialects.values import Target
 from ebbtide.errors import InvalidRequest
 
@@ -26,9 +26,9 @@ def embeddings(given: object, **members: object) -> bytes:
     return json.dumps({"model": "embed", "input": given, **members}).encode()
 
 
-def refused(target: Target, raw: bytes, limits: Limits = requests.DEFAULT_LIMITS) -> InvalidRequest:
+def refused(target: Target, raw: bytes) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
-        parse_body(target, raw, limits)
+        parse_body(target, raw)
     return caught.value
 
 
@@ -131,10 +131,12 @@ def test_a_body_is_an_object(raw: bytes) -> None:
         ({"stop": ["x"] * 3}, "stop"),
     ],
 )
-def test_each_limit_holds(members: dict[str, object], param: str) -> None:
-    tight = Limits(messages=2, content_parts=3, tools=2, stop_sequences=2)
-    assert refused("chat", chat(**members), tight).param == param
+def test_each_limit_holds(members: dict[str, object], param: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse_body("chat", chat(**members)).model == "llama"
+    tight = {"MAX_MESSAGES": 2, "MAX_CONTENT_PARTS": 3, "MAX_TOOLS": 2, "MAX_STOP_SEQUENCES": 2}
+    for name, value in tight.items():
+        monkeypatch.setattr(bodies, name, value)
+    assert refused("chat", chat(**members)).param == param
 
 
 @pytest.mark.parametrize("given", ["text", "", ["a", ""], [1, 2, 3], [[1], [2, 3]]])

@@ -24,7 +24,6 @@ from ebbtide.dialects.openai.errors import render_error
         (errors.Unavailable("m"), 503, "server_error"),
         (errors.UpstreamFailed("m", status=502), 502, "server_error"),
         (errors.UpstreamFailed("m", status=422), 422, "invalid_request_error"),
-        (errors.UpstreamFailed("m", status=400, kind="BadRequestError"), 400, "BadRequestError"),
     ],
 )
 def test_each_kind_has_its_status_and_type(error: errors.EbbtideError, status: int, kind: str) -> None:

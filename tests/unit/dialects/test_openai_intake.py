@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tracemalloc
 
 import pytest
 
-from ebbtide.dialects.openai.requests import CreateBatch, parse_create, parse_line, read_line
+from ebbtide.dialects.openai.canonical import create_digest
+from ebbtide.dialects.openai.requests import CreateBatch, line_body, parse_create, parse_line
 from ebbtide.errors import InvalidRequest
 
 BODY = {"model": "llama", "messages": [{"role": "user", "content": "hello"}]}
@@ -14,7 +17,7 @@ FILE = {"input_file_id": "file-1", "endpoint": "/v1/chat/completions", "completi
 
 
 def create(**members: object) -> CreateBatch:
-    return parse_create(json.dumps(members).encode())
+    return parse_create(json.dumps(members).encode(), 50_000)
 
 
 def create_refused(**members: object) -> InvalidRequest:
@@ -40,7 +43,7 @@ def line_refused(raw: bytes, *, require_url: bool = True) -> InvalidRequest:
 
 def test_direct_requests_stay_bytes() -> None:
     raw = b'\xef\xbb\xbf{"requests": [ {"custom_id" : "a"}, 5 ], "metadata": {"k": "v"}, "completion_window": 7}'
-    made = parse_create(raw)
+    made = parse_create(raw, 50_000)
     assert made.requests is not None
     assert [bytes(request) for request in made.requests] == [b'{"custom_id" : "a"}', b"5"]
     assert (made.input_file_id, made.endpoint, made.completion_window, made.metadata) == (None, None, None, {"k": "v"})
@@ -106,7 +109,7 @@ def test_there_is_at_least_one_request() -> None:
 )
 def test_what_is_no_create_call_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        parse_create(raw)
+        parse_create(raw, 50_000)
 
 
 # Lines ---------------------------------------------------------------------------------------------------------------
@@ -197,5 +200,44 @@ def test_a_body_may_nest_as_deep_in_a_line_as_on_its_own() -> None:
 
 
 def test_a_stored_line_gives_its_body_as_sent() -> None:
-    stored = read_line(memoryview(b'{"body": {"model" : "m", "x": 1e0}, "custom_id": "q", "other": 1}\n'))
-    assert (stored.custom_id, bytes(stored.body)) == ("q", b'{"model" : "m", "x": 1e0}')
+    stored = memoryview(b'{"body": {"model" : "m", "x": 1e0}, "custom_id": "q", "other": 1}\n')
+    assert line_body(stored) == b'{"model" : "m", "x": 1e0}'
+
+
+# Bodies that would weigh many times their bytes -----------------------------------------------------------------------
+
+MIB = 1024 * 1024
+
+
+def heavy(requests: bytes, beside: bytes = b"") -> bytes:
+    return b'{"requests":[' + requests + b"]" + beside + b"}"
+
+
+@pytest.mark.parametrize(
+    ("raw", "param"),
+    [
+        (heavy(b"0," * MIB + b"0"), "requests[0]"),
+        (heavy(b"{}," * MIB + b"{}"), "requests[0].custom_id"),
+        (heavy(b'{"custom_id":"a"},' * 70_000 + b"{}"), "requests[70000].custom_id"),
+        (heavy(b'{"custom_id":"a"},' * 70_000 + b'{"custom_id":"a"}'), "requests"),
+        (heavy(b"", b',"metadata":{' + b'"":"",' * MIB + b'"":""}'), None),
+        (heavy(b"", b',"endpoint":[' + b"{}," * MIB + b"{}]"), None),
+        (heavy(b"", b"".join(b',"%d":0' % n for n in range(200_000))), None),
+    ],
+)
+def test_a_large_create_must_be_made_of_requests(raw: bytes, param: str | None) -> None:
+    tracemalloc.start()
+    with pytest.raises(InvalidRequest) as caught:
+        parse_create(raw, 50_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert caught.value.param == param
+    assert peak < 8 * len(raw)
+    assert create_digest(raw) == hashlib.sha256(raw).digest() or param == "requests"
+
+
+def test_a_large_honest_create_passes() -> None:
+    asked = [json.loads(line(custom_id=f"q{n}", body={**BODY, "x": ["y" * 300]})) for n in range(10_000)]
+    made = create(requests=asked, metadata={"k": "v"})
+    assert made.requests is not None
+    assert [json.loads(bytes(request)) for request in made.requests] == asked

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.dialects.values import check_json, members_replaced, one_line
+from ebbtide.dialects.values import check_json, is_crowded, members_replaced, one_line
 from ebbtide.errors import InvalidRequest
 
 JSON = st.recursive(
@@ -66,6 +66,29 @@ def test_sixty_four_levels_pass_and_one_more_does_not(opening: bytes, closing: b
 def test_brackets_that_do_not_nest_are_not_depth() -> None:
     flat = json.dumps({"input": [[1, 2]] * 200, "text": "[{" * 200}).encode()
     assert check_json(flat) == json.loads(flat)
+
+
+@pytest.mark.parametrize(
+    ("raw", "refused"),
+    [
+        (b"[" + b"{}," * 600_000 + b"{}]", True),
+        (b"[" + b"[]," * 600_000 + b"[]]", True),
+        (b"[" + b"1," * 1_100_000 + b"1]", True),
+        (b'["' + b"{}," * 600_000 + b'"]', False),
+        (b'["' + b'\\",[' * 600_000 + b'\\\\"]', False),
+        (b"[" + b'"{,",' * 450_000 + b'""]', False),
+        (b"[" + b'"\\\\\\"{{{,","a",' * 300_000 + b'""]', False),
+        (b"[" + b'"\\\\",{},' * 400_000 + b'""]', True),
+    ],
+    ids=["objects", "arrays", "numbers", "text", "escapes", "strings", "escaped strings", "escapes that end"],
+)
+def test_a_crowd_of_values_is_refused_and_what_stands_in_strings_is_none(raw: bytes, refused: bool) -> None:
+    assert is_crowded(raw) is refused
+    if refused:
+        with pytest.raises(InvalidRequest, match="too much"):
+            check_json(raw)
+    else:
+        assert check_json(raw) == json.loads(raw)
 
 
 def test_a_nul_inside_a_string_passes() -> None:

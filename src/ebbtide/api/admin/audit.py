@@ -17,8 +17,8 @@ from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.dialects.openai.batch import ListPage
 from ebbtide.errors import InvalidRequest
 from ebbtide.ids import audit_id, audit_number
+from ebbtide.records import audit
 from ebbtide.records.audit import AuditEntry
-from ebbtide.records.audit import list_audit as find_audit
 
 AFTER = TextParameter("after", "The last_id of the page before, `audit_<number>`")
 LIMIT = IntegerParameter("limit", 100, 1, 1_000, "Entries in a page")
@@ -44,7 +44,7 @@ class AuditObject(msgspec.Struct, frozen=True):
 
 async def list_audit(gateway: Gateway, request: Request, principal: Principal) -> Response:
     before, account_id, limit = _cursor(request), ACCOUNT.read(request), LIMIT.read(request)
-    page = await find_audit(gateway.database, before=before, account_id=account_id, limit=limit)
+    page = await audit.list_audit(gateway.database, before=before, account_id=account_id, limit=limit)
     data = [_object(entry) for entry in page.entries]
     first, last = (data[0].id, data[-1].id) if data else (None, None)
     return answer_json(ListPage(data=data, has_more=page.has_more, first_id=first, last_id=last))

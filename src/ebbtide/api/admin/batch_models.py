@@ -14,8 +14,8 @@ from ebbtide.api.answers import answer_json
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.routing import Admin, Described, Endpoint
+from ebbtide.batches import model_limits
 from ebbtide.batches.model_limits import ModelFigures, list_models
-from ebbtide.batches.model_limits import set_model_limit as store_limit
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest, NotFound
 
@@ -65,7 +65,7 @@ async def set_model_limit(gateway: Gateway, request: Request, principal: Princip
     model_id = name if model is None else model.id
     if model_id not in {figures.model for figures in await _figures(gateway)}:
         raise NotFound(f"There is no model {name[:200]!r}")
-    await store_limit(gateway.database, model_id, limit, principal.actor, gateway.clock.now())
+    await model_limits.set_model_limit(gateway.database, model_id, limit, principal.actor, gateway.clock.now())
     [changed] = [figures for figures in await _figures(gateway, model_id) if figures.model == model_id]
     return answer_json(_object(changed))
 

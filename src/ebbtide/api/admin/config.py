@@ -16,10 +16,8 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest
-from ebbtide.settings.change import change_settings as store_changes
-from ebbtide.settings.change import reset_setting as remove_stored
+from ebbtide.settings import change, overview
 from ebbtide.settings.overview import SettingView
-from ebbtide.settings.overview import list_settings as find_settings
 from ebbtide.settings.registry import BY_NAME
 
 Value = bool | int | str
@@ -74,17 +72,17 @@ async def list_settings(gateway: Gateway, request: Request, principal: Principal
 
 async def change_settings(gateway: Gateway, request: Request, principal: Principal) -> Response:
     changes = parse_changes(await read_body(request, MIB))
-    await store_changes(gateway.database, changes, principal.actor, gateway.clock.now())
+    await change.change_settings(gateway.database, changes, principal.actor, gateway.clock.now())
     await gateway.settings.refresh(gateway.database)
     return await _answer_all(gateway)
 
 
 async def reset_setting(gateway: Gateway, request: Request, principal: Principal) -> Response:
     name = request.path_params["key"]
-    deleted = await remove_stored(gateway.database, name, principal.actor, gateway.clock.now())
+    deleted = await change.reset_setting(gateway.database, name, principal.actor, gateway.clock.now())
     await gateway.settings.refresh(gateway.database)
-    overview = await find_settings(gateway.database, gateway.settings)
-    entry = _entry(overview.one(name)) if name in BY_NAME else None
+    listed = await overview.list_settings(gateway.database, gateway.settings)
+    entry = _entry(listed.one(name)) if name in BY_NAME else None
     return answer_json(ConfigReset(name, deleted, entry))
 
 
@@ -108,8 +106,8 @@ def _text(name: str, value: object) -> str | None:
 
 
 async def _answer_all(gateway: Gateway) -> Response:
-    overview = await find_settings(gateway.database, gateway.settings)
-    return answer_json(ConfigList([_entry(view) for view in overview.settings], overview.unknown))
+    listed = await overview.list_settings(gateway.database, gateway.settings)
+    return answer_json(ConfigList([_entry(view) for view in listed.settings], listed.unknown))
 
 
 def _entry(view: SettingView) -> ConfigEntry:

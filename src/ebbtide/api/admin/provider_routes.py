@@ -13,10 +13,10 @@ from ebbtide.api.answers import answer_json
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.routing import Admin, Described, Endpoint
+from ebbtide.catalog import policies
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import DeploymentType, Kind, Model, ModelType, Route
 from ebbtide.catalog.policies import RouteChoice
-from ebbtide.catalog.policies import choose_route as store_choice
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest, NotFound
 
@@ -63,7 +63,7 @@ async def choose_route(gateway: Gateway, request: Request, principal: Principal)
     allowed = parse_choice(await read_body(request, MIB))
     model, route = find_route(gateway.catalog.current, request.path_params["model_and_route"])
     choice = RouteChoice(model, route, allowed)
-    await store_choice(gateway.database, choice, principal.actor, gateway.clock.now())
+    await policies.choose_route(gateway.database, choice, principal.actor, gateway.clock.now())
     await gateway.catalog.refresh(gateway.database)
     return answer_json(_object(*find_route(gateway.catalog.current, f"{model.id}/{route.id}")))
 

@@ -18,17 +18,11 @@ from ebbtide.api.openai.render import batch_list, batch_object, progress_events,
 from ebbtide.api.parameters import HeaderParameter, IntegerParameter, TextParameter
 from ebbtide.api.ranges import content_disposition
 from ebbtide.api.routing import Closed, Described, Endpoint
-from ebbtide.batches.cancel import cancel_batch as stop_batch
-from ebbtide.batches.cancel import delete_batch as remove_batch
+from ebbtide.batches import cancel, intake, progress, resubmit, results
 from ebbtide.batches.idempotency import Once, find_replay, knows_key
 from ebbtide.batches.intake import Intake, check_may_create
-from ebbtide.batches.intake import create_batch as store_batch
 from ebbtide.batches.model import Job
-from ebbtide.batches.progress import get_batch as find_batch
-from ebbtide.batches.progress import list_batches as find_batches
 from ebbtide.batches.resubmit import RETRY_OF
-from ebbtide.batches.resubmit import retry_batch as store_again
-from ebbtide.batches.results import list_results as find_results
 from ebbtide.batches.watch import Progress
 from ebbtide.delivery.export import check_ended, export_results
 from ebbtide.dialects.openai.batch import BatchDeleted, BatchObject, ListPage, ResultItem, encode
@@ -36,6 +30,7 @@ from ebbtide.dialects.openai.canonical import create_digest
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
 from ebbtide.errors import InvalidRequest
 from ebbtide.ids import result_number
+from ebbtide.weight import in_turn
 
 AFTER = TextParameter("after", "The id of the last batch of the page before")
 LIMIT = IntegerParameter("limit", 20, 1, 100, "Batches in a page")
@@ -56,13 +51,14 @@ async def create_batch(gateway: Gateway, request: Request, principal: Principal)
     if key is None or not await knows_key(gateway.database, principal.account_id, key, gateway.clock.now()):
         check_may_create(principal, settings)
     raw = await read_body(request, settings.batch_max_body_mb * MIB)
-    once = None if key is None else Once(key, await asyncio.to_thread(create_digest, raw))
-    replayed = await _replayed(gateway, principal, once)
-    if replayed is not None:
-        return replayed
-    create = await asyncio.to_thread(parse_create, raw)
-    del raw  # its parts live on in `create` as long as they are needed
-    return answer_json(batch_object(await store_batch(_intake(gateway), principal, create, once)))
+    async with in_turn(len(raw)):
+        once = None if key is None else Once(key, await asyncio.to_thread(create_digest, raw))
+        replayed = await _replayed(gateway, principal, once)
+        if replayed is not None:
+            return replayed
+        parsed = await asyncio.to_thread(parse_create, raw, settings.batch_max_requests)
+        del raw  # its parts live on in `parsed` as long as they are needed
+        return answer_json(batch_object(await intake.create_batch(_intake(gateway), principal, parsed, once)))
 
 
 async def retry_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -71,7 +67,7 @@ async def retry_batch(gateway: Gateway, request: Request, principal: Principal) 
     replayed = await _replayed(gateway, principal, once)
     if replayed is not None:
         return replayed
-    return answer_json(batch_object(await store_again(_intake(gateway), principal, batch_id, once)))
+    return answer_json(batch_object(await resubmit.retry_batch(_intake(gateway), principal, batch_id, once)))
 
 
 def _key_of_create(request: Request) -> str | None:
@@ -95,7 +91,9 @@ def _intake(gateway: Gateway) -> Intake:
 
 async def list_batches(gateway: Gateway, request: Request, principal: Principal) -> Response:
     after, limit = AFTER.read(request), LIMIT.read(request)
-    return answer_json(batch_list(await find_batches(gateway.database, principal, after, limit, gateway.moment())))
+    return answer_json(
+        batch_list(await progress.list_batches(gateway.database, principal, after, limit, gateway.moment()))
+    )
 
 
 async def get_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -115,25 +113,27 @@ async def watch_batch(gateway: Gateway, request: Request, principal: Principal) 
 async def _events(batch_id: str, states: AsyncGenerator[Progress | None, None]) -> AsyncIterator[bytes]:
     yield _COME_BACK
     async with aclosing(states):
-        async for progress in states:
-            yield _HEARTBEAT if progress is None else progress_events(batch_id, progress)
+        async for state in states:
+            yield _HEARTBEAT if state is None else progress_events(batch_id, state)
 
 
 async def cancel_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
     batch_id = request.path_params["id"]
-    return answer_json(batch_object(await stop_batch(gateway.database, principal, batch_id, gateway.clock.now())))
+    return answer_json(
+        batch_object(await cancel.cancel_batch(gateway.database, principal, batch_id, gateway.clock.now()))
+    )
 
 
 async def delete_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
     batch_id = request.path_params["id"]
-    await remove_batch(gateway.database, principal, batch_id, gateway.clock.now())
+    await cancel.delete_batch(gateway.database, principal, batch_id, gateway.clock.now())
     return answer_json(BatchDeleted(id=batch_id))
 
 
 async def list_results(gateway: Gateway, request: Request, principal: Principal) -> Response:
     after, limit = _cursor(request), LIMIT_RESULTS.read(request)
     job = await _batch(gateway, request, principal)
-    page = await find_results(gateway.database, job, after, limit)
+    page = await results.list_results(gateway.database, job, after, limit)
     return Response(await asyncio.to_thread(result_list, page), media_type="application/json")
 
 
@@ -146,7 +146,7 @@ async def export_batch(gateway: Gateway, request: Request, principal: Principal)
 
 
 async def _batch(gateway: Gateway, request: Request, principal: Principal) -> Job:
-    return await find_batch(gateway.database, principal, request.path_params["id"], gateway.moment())
+    return await progress.get_batch(gateway.database, principal, request.path_params["id"], gateway.moment())
 
 
 def _cursor(request: Request) -> int | None:

@@ -19,10 +19,8 @@ from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unc
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.dialects.openai.batch import FileDeleted, FileObject, ListPage
 from ebbtide.errors import InvalidRequest
+from ebbtide.files import library
 from ebbtide.files.download import download_file
-from ebbtide.files.library import delete_file as remove_file
-from ebbtide.files.library import get_file as find_file
-from ebbtide.files.library import list_files as find_files
 from ebbtide.files.model import UPLOADED, FileQuery, StoredFile
 from ebbtide.files.upload import NewFile, Upload, check_may_upload, save_upload
 
@@ -47,22 +45,24 @@ UPLOAD_FORM = {
 
 
 async def upload_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    settings, now = gateway.settings.current, gateway.clock.now()
-    await check_may_upload(gateway.database, principal, settings, now)
+    settings, now, failures = gateway.settings.current, gateway.clock.now(), gateway.failed_uploads
+    failed = failures.count(principal.account_id, now)
+    await check_may_upload(gateway.database, principal, settings, now, failed)
     limit = settings.batch_max_body_mb * MIB
-    refuse_encoded(request)
-    check_length(request, limit + ENVELOPE_BYTES)
-    with Upload(limit) as upload:
+    with failures.noted(principal.account_id, now), Upload(limit) as upload:
+        refuse_encoded(request)
+        check_length(request, limit + ENVELOPE_BYTES)
         form = await read_form(request, upload.write)
         _check_purpose(form.fields)
         new = NewFile(principal, form.filename, now, _expires_at(form.fields, now))
-        file = await save_upload(gateway.database, new, upload, settings)
+        failed = failures.count(principal.account_id, now)
+        file = await save_upload(gateway.database, new, upload, settings, failed)
     return answer_json(file_object(file))
 
 
 async def list_files(gateway: Gateway, request: Request, principal: Principal) -> Response:
     query = FileQuery(AFTER.read(request), LIMIT.read(request), ORDER.read(request) == "desc", PURPOSE.read(request))
-    page = await find_files(gateway.database, principal, query, gateway.clock.now())
+    page = await library.list_files(gateway.database, principal, query, gateway.clock.now())
     return answer_json(file_list(page))
 
 
@@ -72,7 +72,7 @@ async def get_file(gateway: Gateway, request: Request, principal: Principal) -> 
 
 async def delete_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
     file_id = request.path_params["id"]
-    await remove_file(gateway.database, principal, file_id, gateway.clock.now())
+    await library.delete_file(gateway.database, principal, file_id, gateway.clock.now())
     return answer_json(FileDeleted(id=file_id))
 
 
@@ -100,7 +100,7 @@ def _content(gateway: Gateway, file: StoredFile, part: Slice | None, headers: di
 
 
 async def _file(gateway: Gateway, request: Request, principal: Principal) -> StoredFile:
-    return await find_file(gateway.database, principal, request.path_params["id"], gateway.clock.now())
+    return await library.get_file(gateway.database, principal, request.path_params["id"], gateway.clock.now())
 
 
 def _check_purpose(fields: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,11 +16,11 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import model_list, model_object
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.catalog.catalog import Catalog
-from ebbtide.catalog.model import Model, ModelType
+from ebbtide.catalog.model import Model
 from ebbtide.dialects.openai.batch import ModelList, ModelObject
 from ebbtide.dialects.openai.bodies import Chat, Embeddings
 from ebbtide.dialects.openai.requests import parse_body
-from ebbtide.dialects.values import Body
+from ebbtide.dialects.values import ENDPOINT_FOR, Body, Target
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import STREAM_GAP_SECONDS, Timeouts
 from ebbtide.errors import InvalidRequest, NotFound
@@ -29,7 +29,6 @@ from ebbtide.proxy.stream import MEDIA_TYPE, forward_stream
 from ebbtide.weight import by_weight, in_turn
 
 _SHARE: Final = 0.99  # of the time a stream may take: the upstream's, so that its end can still be told
-_TYPES: Final[dict[Literal["chat", "embeddings"], ModelType]] = {"chat": "chat", "embeddings": "embedding"}
 _STREAM_HEADERS: Final = {"content-type": MEDIA_TYPE, "cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
@@ -66,14 +65,12 @@ async def _events(dispatcher: Dispatcher, ask: Ask) -> AsyncIterator[bytes]:
                 yield piece
 
 
-async def _read_ask(
-    gateway: Gateway, request: Request, principal: Principal, target: Literal["chat", "embeddings"]
-) -> Ask:
+async def _read_ask(gateway: Gateway, request: Request, principal: Principal, target: Target) -> Ask:
     raw = await read_body(request, JSON_BODY_LIMIT)
     async with in_turn(len(raw)):
         body = await by_weight(len(raw), parse_body, target, raw)
     model = _usable(gateway.catalog.current, body.model, principal)
-    if model.type != _TYPES[target]:
+    if model.type != ENDPOINT_FOR[target].model_type:
         raise InvalidRequest(f"Model {body.model!r} does not serve {target}: it is of type {model.type}", param="model")
     return Ask(target, model, body, _timeouts(gateway, body))
 

@@ -36,8 +36,9 @@ from ebbtide.dialects.openai.batch import (
 )
 from ebbtide.dialects.openai.webhook import WebhookEvent, WebhookObject
 from ebbtide.dialects.values import Usage
-from ebbtide.files.model import Page, StoredFile
+from ebbtide.files.model import StoredFile
 from ebbtide.ids import result_id
+from ebbtide.page import Page
 
 Source = TypeVar("Source")
 Wire = TypeVar("Wire", BatchObject, FileObject, ResultItem, WebhookEvent)

@@ -12,11 +12,8 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import webhook_event_list, webhook_object
 from ebbtide.api.parameters import IntegerParameter, TextParameter
 from ebbtide.api.routing import Closed, Described, Endpoint
+from ebbtide.delivery import webhooks
 from ebbtide.delivery.webhooks import Registrar, check_may_set
-from ebbtide.delivery.webhooks import delete_webhook as remove_webhook
-from ebbtide.delivery.webhooks import get_webhook as find_webhook
-from ebbtide.delivery.webhooks import list_events as find_events
-from ebbtide.delivery.webhooks import set_webhook as store_webhook
 from ebbtide.dialects.openai.batch import ListPage
 from ebbtide.dialects.openai.webhook import (
     SetWebhook,
@@ -35,21 +32,21 @@ async def set_webhook(gateway: Gateway, request: Request, principal: Principal) 
     registrar = Registrar(gateway.database, gateway.settings.current)
     await check_may_set(registrar, principal)  # before anything that was sent is looked at
     wanted = parse_set_webhook(await read_body(request, _BODY_LIMIT))
-    shown = await store_webhook(registrar, principal, wanted, gateway.clock.now())
+    shown = await webhooks.set_webhook(registrar, principal, wanted, gateway.clock.now())
     return answer_json(webhook_object(shown.webhook, shown.secret))
 
 
 async def get_webhook(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    return answer_json(webhook_object(await find_webhook(gateway.database, principal)))
+    return answer_json(webhook_object(await webhooks.get_webhook(gateway.database, principal)))
 
 
 async def delete_webhook(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    await remove_webhook(gateway.database, principal)
+    await webhooks.delete_webhook(gateway.database, principal)
     return answer_json(WebhookDeleted())
 
 
 async def list_webhook_events(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    page = await find_events(gateway.database, principal, AFTER.read(request), LIMIT.read(request))
+    page = await webhooks.list_events(gateway.database, principal, AFTER.read(request), LIMIT.read(request))
     return answer_json(webhook_event_list(page))
 
 

@@ -14,18 +14,10 @@ from ebbtide.dialects.openai.fields import convert, invalid
 from ebbtide.dialects.values import MAX_TOKENS, Target
 
 MAX_MODEL = 256
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """How much one request may hold; the same for interactive and batched ones."""
-
-    messages: int = 10_000
-    content_parts: int = 10_000
-    tools: int = 512
-    stop_sequences: int = 64
-
-
-DEFAULT_LIMITS = Limits()
+MAX_MESSAGES = 10_000
+MAX_CONTENT_PARTS = 10_000
+MAX_TOOLS = 512
+MAX_STOP_SEQUENCES = 64
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_TOKENS)]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
@@ -72,10 +64,10 @@ class Embeddings(msgspec.Struct, gc=False):
     input: object
 
 
-def _check_chat(body: dict[str, object], limits: Limits) -> Chat:
+def _check_chat(body: dict[str, object]) -> Chat:
     chat = convert(body, Chat)
     _check_name(chat.model)
-    _check_size("messages", len(chat.messages), limits.messages)
+    _check_size("messages", len(chat.messages), MAX_MESSAGES)
     parts = 0
     for index, message in enumerate(chat.messages):
         content = message.content
@@ -83,15 +75,15 @@ def _check_chat(body: dict[str, object], limits: Limits) -> Chat:
             parts += len(content)
         elif content is None and message.role not in _MAY_BE_SILENT and not message.tool_calls:
             raise invalid(f"messages[{index}].content", "required")
-    _check_size("messages[].content", parts, limits.content_parts)
+    _check_size("messages[].content", parts, MAX_CONTENT_PARTS)
     if chat.tools is not None:
-        _check_size("tools", len(chat.tools), limits.tools)
+        _check_size("tools", len(chat.tools), MAX_TOOLS)
     if type(chat.stop) is list:
-        _check_size("stop", len(chat.stop), limits.stop_sequences)
+        _check_size("stop", len(chat.stop), MAX_STOP_SEQUENCES)
     return chat
 
 
-def _check_embeddings(body: dict[str, object], _limits: Limits) -> Embeddings:
+def _check_embeddings(body: dict[str, object]) -> Embeddings:
     embeddings = convert(body, Embeddings)
     _check_name(embeddings.model)
     given = embeddings.input
@@ -120,7 +112,7 @@ def _check_token_lists(given: list[list[object]]) -> None:
             raise invalid(f"input[{index}]", "expected array of integers")
 
 
-CHECKS: dict[Target, Callable[[dict[str, object], Limits], Chat | Embeddings]] = {
+CHECKS: dict[Target, Callable[[dict[str, object]], Chat | Embeddings]] = {
     "chat": _check_chat,
     "embeddings": _check_embeddings,
 }

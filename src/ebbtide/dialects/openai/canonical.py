@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ebbtide.dialects.openai.requests import DEFAULT_URL
-from ebbtide.dialects.values import BOM, ENDPOINTS
+from ebbtide.dialects.openai.requests import DEFAULT_URL, check_outline
+from ebbtide.dialects.values import BOM, ENDPOINT_AT, is_crowded
+from ebbtide.errors import InvalidRequest
 
 _decode = msgspec.json.Decoder().decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -21,9 +22,9 @@ _decode_elements = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
 def create_digest(raw: bytes, version: str | None = None) -> bytes:
     """SHA-256 over the canonical JSON (sorted keys, no spaces) of a create call's surface, target, version and body.
 
-    `version` is what its anthropic-version header says. Never raises: what is no JSON counts byte for byte, since such
-    a call is refused afterwards and so cannot be the first one of its key. Work for a thread when `raw` is large; an
-    element of `requests` is decoded at a time.
+    `version` is what its anthropic-version header says. Never raises: what is no JSON, or holds too much, counts byte
+    for byte, since such a call is refused afterwards and so cannot be the first one of its key. Work for a thread when
+    `raw` is large; an element of `requests` is decoded at a time.
     """
     digest = hashlib.sha256()
     for piece in _pieces(raw.removeprefix(BOM), version):
@@ -33,9 +34,10 @@ def create_digest(raw: bytes, version: str | None = None) -> bytes:
 
 def _pieces(raw: bytes, version: str | None) -> Iterator[bytes]:
     try:
+        check_outline(raw)
         members = _decode_members(raw)
         requests = _decode_elements(members["requests"]) if "requests" in members else None
-    except (ValueError, RecursionError):
+    except (InvalidRequest, ValueError, RecursionError):
         yield raw
         return
     yield b'{"body":{'
@@ -69,10 +71,14 @@ def _target(members: dict[str, msgspec.Raw], requests: list[msgspec.Raw] | None)
     else:
         first = _value(requests[0]) if requests else None
         url = (first.get("url") if isinstance(first, dict) else None) or DEFAULT_URL
-    return ENDPOINTS.get(url, url) if isinstance(url, str) else None
+    if not isinstance(url, str):
+        return None
+    return ENDPOINT_AT[url].target if url in ENDPOINT_AT else url
 
 
 def _canonical(raw: msgspec.Raw) -> bytes:
+    if is_crowded(bytes(raw)):
+        return bytes(raw)
     try:
         return _dumped(_decode(raw))
     except (ValueError, RecursionError):

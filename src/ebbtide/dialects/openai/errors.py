@@ -73,11 +73,9 @@ def status_of(error: EbbtideError) -> int:
     return next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
 
 
-def error_body(
-    message: str, *, status: int, code: str | None = None, param: str | None = None, kind: str | None = None
-) -> ErrorBody:
-    """The error object for `status`; `kind` replaces the type that goes with the status."""
-    return ErrorBody(ErrorDetail(message=message, type=kind or type_of(status), param=param, code=code or status))
+def error_body(message: str, *, status: int, code: str | None = None, param: str | None = None) -> ErrorBody:
+    """The error object for `status`."""
+    return ErrorBody(ErrorDetail(message=message, type=type_of(status), param=param, code=code or status))
 
 
 def render_error(error: EbbtideError) -> tuple[int, dict[str, str], bytes]:
@@ -86,9 +84,7 @@ def render_error(error: EbbtideError) -> tuple[int, dict[str, str], bytes]:
     A kind that is not the caller's affair becomes a 500 that says nothing about it.
     """
     status = status_of(error)
-    if isinstance(error, UpstreamFailed):
-        body = error_body(error.message, status=status, code=error.code, param=error.param, kind=error.kind)
-    elif status == 500:
+    if status == 500 and not isinstance(error, UpstreamFailed):
         body = error_body(_INTERNAL, status=status)
     else:
         body = error_body(error.message, status=status, code=error.code, param=error.param)

@@ -5,13 +5,16 @@ Unknown fields pass through untouched; errors name the field by its path and nev
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import msgspec
 
-from ebbtide.dialects.openai.bodies import CHECKS, DEFAULT_LIMITS, Embeddings, Limits
+from ebbtide.dialects.openai.bodies import CHECKS, Embeddings
 from ebbtide.dialects.openai.fields import field_error, invalid
 from ebbtide.dialects.values import (
     BOM,
-    ENDPOINTS,
+    ENDPOINT_AT,
     MAX_DEPTH,
     BatchBody,
     Body,
@@ -23,24 +26,27 @@ from ebbtide.dialects.values import (
 from ebbtide.errors import InvalidRequest
 
 __all__ = [
-    "DEFAULT_LIMITS",
     "Body",
     "CreateBatch",
-    "Limits",
     "Line",
-    "StoredLine",
     "check_batch_body",
+    "check_count",
+    "check_outline",
     "for_upstream",
+    "line_body",
+    "named_model",
     "parse_body",
     "parse_create",
     "parse_line",
-    "read_line",
     "with_model",
 ]
+
+T = TypeVar("T")
 
 DEFAULT_URL = "/v1/chat/completions"
 WINDOW = "24h"
 MAX_CUSTOM_ID = 512
+_ASIDE = 1024 * 1024  # bytes
 MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 
 
@@ -65,14 +71,6 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     body: dict[str, object]
 
 
-class StoredLine(msgspec.Struct, frozen=True, gc=False):
-    """A request line that was checked at intake, its body as the bytes that were sent."""
-
-    custom_id: str
-    body: msgspec.Raw
-    url: str | None = None
-
-
 class _Create(msgspec.Struct, gc=False):
     requests: list[msgspec.Raw] | None = None
     input_file_id: str | None = None
@@ -82,25 +80,43 @@ class _Create(msgspec.Struct, gc=False):
     anthropic_version: object = None
 
 
+class _Outline(msgspec.Struct, gc=False):
+    requests: msgspec.Raw = msgspec.Raw()
+
+
+class _Element(msgspec.Struct, gc=False):
+    custom_id: str
+
+
+class _Elements(msgspec.Struct, gc=False):
+    requests: list[_Element] | None = None
+
+
+class _StoredLine(msgspec.Struct, gc=False):
+    body: msgspec.Raw
+
+
 class _Named(msgspec.Struct, gc=False):
     model: str
 
 
 _decode_named = msgspec.json.Decoder(_Named).decode
 _decode_create = msgspec.json.Decoder(_Create).decode
-_decode_stored = msgspec.json.Decoder(StoredLine).decode
+_decode_outline = msgspec.json.Decoder(_Outline).decode
+_decode_elements = msgspec.json.Decoder(_Elements).decode
+_decode_stored = msgspec.json.Decoder(_StoredLine).decode
 
 
 # Bodies --------------------------------------------------------------------------------------------------------------
 
 
-def parse_body(target: Target, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Body:
+def parse_body(target: Target, raw: bytes) -> Body:
     """Check an interactive request's body. Raises InvalidRequest naming the field. A leading BOM is stripped."""
     raw = raw.removeprefix(BOM)
     body = check_json(raw)
     if not isinstance(body, dict):
         raise InvalidRequest("the body must be a JSON object")
-    checked = CHECKS[target](body, limits)
+    checked = CHECKS[target](body)
     if isinstance(checked, Embeddings):
         return Body(model=checked.model, raw=raw)
     return Body(
@@ -112,12 +128,12 @@ def parse_body(target: Target, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> B
     )
 
 
-def check_batch_body(target: Target, body: dict[str, object], limits: Limits = DEFAULT_LIMITS) -> BatchBody:
+def check_batch_body(target: Target, body: dict[str, object]) -> BatchBody:
     """Check the decoded body of a batched request; returns the model and output it names. Raises InvalidRequest.
 
     Holds it to what the endpoint asks, and refuses streams and the fields that only tell a queue what to do.
     """
-    checked = CHECKS[target](body, limits)
+    checked = CHECKS[target](body)
     if body.get("stream"):
         raise invalid("stream", "must not be true in a batch")
     for field in ("background", "priority"):
@@ -159,19 +175,13 @@ def _names_only(raw: bytes, model: str) -> bool:
 # The create call and its lines ---------------------------------------------------------------------------------------
 
 
-def parse_create(raw: bytes) -> CreateBatch:
+def parse_create(raw: bytes, max_requests: int) -> CreateBatch:
     """Read a create call in one pass that leaves the elements of `requests` as bytes. Raises InvalidRequest.
 
-    Unknown members and explicit nulls are no error. How many requests a batch may hold is the caller's to check.
+    Unknown members and explicit nulls are no error.
     """
-    try:
-        create = _decode_create(raw.removeprefix(BOM))
-    except msgspec.ValidationError as error:
-        raise field_error(error) from None
-    except RecursionError:
-        raise too_deep() from None
-    except ValueError as error:
-        raise InvalidRequest(f"the body is not parseable as valid JSON: {error}") from None
+    check_outline(raw, max_requests)
+    create = _decoded(_decode_create, raw)
     if create.anthropic_version is not None:
         raise invalid("anthropic_version", "not allowed in the body; the anthropic-version header names it")
     if create.metadata is not None:
@@ -181,6 +191,39 @@ def parse_create(raw: bytes) -> CreateBatch:
     if create.requests is not None:
         return _direct(create, create.requests)
     return _from_file(create)
+
+
+def check_outline(raw: bytes, max_requests: int | None = None) -> None:
+    """Refuse a create call that would weigh many times its bytes once decoded. Raises InvalidRequest.
+
+    In a large one each element of `requests` must have a custom_id, and all else must be small: neither can be made of
+    next to nothing then. Up to 1 MiB, anything is left to the checks that follow.
+    """
+    if len(raw) <= _ASIDE:
+        return
+    outline = _decoded(_decode_outline, raw)
+    if len(raw) - len(outline.requests) > _ASIDE:
+        raise InvalidRequest(f"the body: more than {_ASIDE // 1024} KiB beside requests")
+    requests = _decoded(_decode_elements, raw).requests
+    if requests is not None and max_requests is not None:
+        check_count(len(requests), max_requests)
+
+
+def check_count(requests: int, most: int) -> None:
+    """Raises InvalidRequest when these are more requests than a batch may hold."""
+    if requests > most:
+        raise InvalidRequest(f"requests holds {requests} requests; a batch may hold {most}", param="requests")
+
+
+def _decoded(decode: Callable[[bytes], T], raw: bytes) -> T:
+    try:
+        return decode(raw.removeprefix(BOM))
+    except msgspec.ValidationError as error:
+        raise field_error(error) from None
+    except RecursionError:
+        raise too_deep() from None
+    except ValueError as error:
+        raise InvalidRequest(f"the body is not parseable as valid JSON: {error}") from None
 
 
 def _direct(create: _Create, requests: list[msgspec.Raw]) -> CreateBatch:
@@ -193,8 +236,8 @@ def _from_file(create: _Create) -> CreateBatch:
     if not create.input_file_id:
         raise invalid("input_file_id", "must not be empty")
     endpoint = create.endpoint
-    if not isinstance(endpoint, str) or endpoint not in ENDPOINTS:
-        raise invalid("endpoint", f"must be one of {', '.join(ENDPOINTS)}")
+    if not isinstance(endpoint, str) or endpoint not in ENDPOINT_AT:
+        raise invalid("endpoint", f"must be one of {', '.join(ENDPOINT_AT)}")
     if create.completion_window != WINDOW:
         raise invalid("completion_window", f"must be {WINDOW}")
     return CreateBatch(
@@ -234,9 +277,9 @@ def parse_line(raw: bytes | memoryview | msgspec.Raw, *, require_url: bool) -> L
     return Line(custom_id, url, body)
 
 
-def read_line(raw: bytes | memoryview | msgspec.Raw) -> StoredLine:
-    """A line that went through parse_line before, read again to run it: no checks, the body's bytes untouched."""
-    return _decode_stored(raw)
+def line_body(raw: bytes | memoryview | msgspec.Raw) -> bytes:
+    """The body of a line that went through parse_line before: no checks, its bytes untouched."""
+    return bytes(_decode_stored(raw).body)
 
 
 _INVALID_JSON = "invalid_json_line"

@@ -30,37 +30,6 @@ def read_answer(target: Target, body: bytes, model: str) -> Answer:
     return Answer(one_line(named), usage_of(target, answer.get("usage")), error_of(answer))
 
 
-def normalised(body: bytes) -> bytes:
-    """An upstream's 200 as one line of checked JSON. Raises MalformedAnswer."""
-    _checked(body)
-    return one_line(body)
-
-
-def renamed(body: bytes, model: str) -> bytes:
-    """The answer with `model`, where it has one, as the caller named it; all else keeps its bytes."""
-    answer = _checked(body)
-    if "model" not in answer or answer["model"] == model:
-        return body
-    return members_replaced(body, {"model": model})
-
-
-def read_usage(target: Target, body: bytes) -> Usage | None:
-    """The tokens an answer says it used, or None where it does not say so credibly."""
-    try:
-        answer = _checked(body)
-    except MalformedAnswer:
-        return None
-    return usage_of(target, answer.get("usage"))
-
-
-def error_in_ok_body(body: bytes) -> UpstreamError | None:
-    """The error in a 200 whose body is one, or None."""
-    try:
-        return error_of(_checked(body))
-    except MalformedAnswer:
-        return None
-
-
 def read_error(body: bytes, status: int) -> UpstreamError:
     """What an upstream's error answer says, in whichever of the usual shapes; pages and text become a sentence."""
     said: object
@@ -135,7 +104,7 @@ def _from_object(error: dict[str, object]) -> UpstreamError | None:
         return _from_object(message)
     if not isinstance(message, str) or not message.strip():
         return None
-    return UpstreamError(_clean(message), _word(error.get("code")), _word(error.get("type")), _word(error.get("param")))
+    return UpstreamError(_clean(message), _word(error.get("code")), _word(error.get("param")))
 
 
 def _from_detail(detail: object) -> str | None:
