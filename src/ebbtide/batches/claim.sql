@@ -3,7 +3,7 @@
 select distinct q.model from batch_queues q
 cross join lateral (select * from batch_jobs where no = q.batch_no offset 0) j  -- offset 0: see list_candidates
 where q.queued > 0 and q.next_ready_at <= $1
-  and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null and (j.expires_at is null or j.expires_at > $1)
+  and batch_may_start(j.phase, j.closing, j.results_full, j.deleted_at, j.expires_at, $1)
   and j.api_surface = any($2) and j.target = any($3) and j.schema_version <= $4;
 
 -- name: list_candidates
@@ -11,7 +11,7 @@ where q.queued > 0 and q.next_ready_at <= $1
 -- it is time to look again. `offset 0` keeps the batch looked up by its number: on a young database, without
 -- statistics, the plan is else quadratic in batches.
 select q.batch_no, j.account_id, j.key_id, j.expires_at, q.queued, a.role,
-       a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2) as creator_valid,
+       may_act(a.state, k.revoked_at, k.expires_at, $2) as creator_valid,
        a.daily_quota_usd is not null or a.monthly_quota_usd is not null
            or k.daily_budget_usd is not null or k.monthly_budget_usd is not null as has_limits,
        u.blocked_until is not null or s.blocked_until is not null as is_parked
@@ -22,7 +22,7 @@ join api_keys k on k.id = j.key_id
 join batch_user_state u on u.account_id = j.account_id
 left join batch_key_state s on s.key_id = j.key_id
 where q.model = $1 and q.queued > 0 and q.next_ready_at <= $2
-  and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null and (j.expires_at is null or j.expires_at > $2)
+  and batch_may_start(j.phase, j.closing, j.results_full, j.deleted_at, j.expires_at, $2)
   and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5
   and (u.blocked_until is null or u.blocked_until <= $2) and (s.blocked_until is null or s.blocked_until <= $2)
 order by j.expires_at, q.batch_no limit $6;
@@ -34,8 +34,7 @@ select pg_advisory_xact_lock(hashtextextended('ebbtide.claim.' || $1::text, 0));
 -- name: lock_claimable
 -- Lock batches in order; only those from which items may still be started come back.
 select no, id, account_id, key_id, target, input_id, expires_at, in_progress_at is not null as has_begun from batch_jobs
-where no = any($1) and phase = 'open' and closing is null and not results_full and deleted_at is null
-  and (expires_at is null or expires_at > $2)
+where no = any($1) and batch_may_start(phase, closing, results_full, deleted_at, expires_at, $2)
 order by no for no key update;
 
 -- name: claim_items
@@ -74,6 +73,5 @@ update batch_jobs set in_progress_at = $2 where no = any($1) and in_progress_at 
 select b.no from unnest($1::bigint[]) as b(no)
 where not exists (
     select from batch_jobs j join accounts a on a.id = j.account_id join api_keys k on k.id = j.key_id
-    where j.no = b.no and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null
-      and (j.expires_at is null or j.expires_at > $2)
-      and a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2));
+    where j.no = b.no and batch_may_start(j.phase, j.closing, j.results_full, j.deleted_at, j.expires_at, $2)
+      and may_act(a.state, k.revoked_at, k.expires_at, $2));

@@ -29,21 +29,14 @@ set failures = excluded.failures, rest_level = excluded.rest_level, rest_until =
     rest_reason = excluded.rest_reason, waiting_since = excluded.waiting_since, alerted_at = excluded.alerted_at;
 
 -- name: lock_user_states
--- Lock the accounts a transaction touches, in order, and read their recent batch time: halved every five minutes, and
--- nothing after eight hours or once it is less than a millisecond, since a number too small for its type is an error.
-select account_id, at_cap,
-       case when service_seconds < 0.001 or service_at < $2::timestamptz - interval '8 hours' then 0
-            else service_seconds * 0.5::float8 ^ greatest(extract(epoch from $2 - service_at)::float8 / 300, 0)
-       end::float8 as service_seconds
-from batch_user_state where account_id = any($1) order by account_id for no key update;
+-- Lock the accounts a transaction touches, in order, and read their recent batch time.
+select account_id, at_cap, recent_service(service_seconds, service_at, $2) as service_seconds from batch_user_state
+where account_id = any($1) order by account_id for no key update;
 
 -- name: add_service
--- What accounts' items took, added to their recent batch time, which halves every five minutes (see lock_user_states).
+-- What accounts' items took, added to their recent batch time.
 update batch_user_state u
-set service_seconds = d.seconds +
-        case when u.service_seconds < 0.001 or u.service_at < $3::timestamptz - interval '8 hours' then 0
-             else u.service_seconds * 0.5::float8 ^ greatest(extract(epoch from $3 - u.service_at)::float8 / 300, 0)
-        end,
+set service_seconds = d.seconds + recent_service(u.service_seconds, u.service_at, $3),
     service_at = greatest(u.service_at, $3)
 from unnest($1::text[], $2::float8[]) as d(account_id, seconds)
 where u.account_id = d.account_id;
