@@ -23,29 +23,6 @@ _DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """What a process is started with."""
-
-    data_dir: Path
-    database_url: str | None = None  # None: the embedded server in `data_dir`
-    database_listen_url: str | None = None  # None: listen on the main URL
-    host: str = "127.0.0.1"
-    port: int = 8080
-    role: ProcessRole = "all"
-    processes: int = 1
-    models: Path | None = None
-    upstreams: tuple[str, ...] = ()
-    embedding_upstreams: tuple[str, ...] = ()
-    self_hosted: bool = False
-    worker_lease_seconds: float = 120.0
-    worker_heartbeat_seconds: float = 15.0
-    webhook_ca_file: Path | None = None
-    log_level: LogLevel = "info"
-    socket_fd: int | None = None  # an inherited listening socket; `host` and `port` then only name it
-    parent_fd: int | None = None  # closed when the parent process is gone
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """One boot setting: the field of `Config` it fills, and how it is written, read and explained.
@@ -223,6 +200,34 @@ OPTIONS: Final[tuple[Option, ...]] = (
 )
 
 
+_DEFAULT: Final[Mapping[str, Any]] = {
+    option.field: option.parse(option.default) for option in OPTIONS if option.default is not None
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a process is started with."""
+
+    data_dir: Path
+    database_url: str | None = None  # None: the embedded server in `data_dir`
+    database_listen_url: str | None = None  # None: listen on the main URL
+    host: str = _DEFAULT["host"]
+    port: int = _DEFAULT["port"]
+    role: ProcessRole = _DEFAULT["role"]
+    processes: int = _DEFAULT["processes"]
+    models: Path | None = None
+    upstreams: tuple[str, ...] = ()
+    embedding_upstreams: tuple[str, ...] = ()
+    self_hosted: bool = _DEFAULT["self_hosted"]
+    worker_lease_seconds: float = _DEFAULT["worker_lease_seconds"]
+    worker_heartbeat_seconds: float = _DEFAULT["worker_heartbeat_seconds"]
+    webhook_ca_file: Path | None = None
+    log_level: LogLevel = _DEFAULT["log_level"]
+    socket_fd: int | None = None  # an inherited listening socket; `host` and `port` then only name it
+    parent_fd: int | None = None  # closed when the parent process is gone
+
+
 def load_config(environ: Mapping[str, str], flags: Mapping[str, object]) -> Config:
     """The boot settings from flags (by field of `Config`; None means not given) and environment.
 
@@ -236,11 +241,11 @@ def load_config(environ: Mapping[str, str], flags: Mapping[str, object]) -> Conf
         try:
             values[option.field] = option.parse(text)
         except ValueError as problem:
-            raise SetupError(f"{source} takes {problem}; {_shown(option, text)} is not one.") from problem
+            raise SetupError(f"{source} takes {problem}; {_shown(option, text)} is not one") from problem
     if "data_dir" not in values:
         values["data_dir"] = default_data_dir(environ, os.geteuid() == 0)
     if "models" in values and ("upstreams" in values or "embedding_upstreams" in values):
-        raise SetupError("The models come from a models file (--models) or from upstreams (--upstream), not from both.")
+        raise SetupError("The models come from a models file (--models) or from upstreams (--upstream), not from both")
     return _checked(Config(**values))
 
 
@@ -248,7 +253,7 @@ def _checked(config: Config) -> Config:
     if config.worker_heartbeat_seconds * 3 > config.worker_lease_seconds:
         raise SetupError(
             f"EBBTIDE_WORKER_HEARTBEAT_SECONDS={config.worker_heartbeat_seconds:g} is too long for "
-            f"EBBTIDE_WORKER_LEASE_SECONDS={config.worker_lease_seconds:g}: a lease must last for three heartbeats."
+            f"EBBTIDE_WORKER_LEASE_SECONDS={config.worker_lease_seconds:g}: a lease must last for three heartbeats"
         )
     return config
 

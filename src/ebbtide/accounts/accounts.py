@@ -21,7 +21,7 @@ async def create_account(database: Database, name: str, role: Role, now: datetim
     account = Account(ids.account_id(), _checked(name), role, "active", now)
     async with database.transaction() as conn:
         if not await store.add_account(conn, account):
-            raise Conflict(f"An account named {account.name!r} exists already.", param="name")
+            raise Conflict(f"An account named {account.name!r} exists already", param="name")
     return account
 
 
@@ -88,9 +88,9 @@ async def _set_state(database: Database, account_id: str, state: AccountState) -
 def _checked(name: str) -> str:
     name = name.strip()
     if not 1 <= len(name) <= _MAX_NAME or not name.isprintable():
-        raise InvalidRequest(f"An account's name has 1 to {_MAX_NAME} printable characters.", param="name")
+        raise InvalidRequest(f"An account's name has 1 to {_MAX_NAME} printable characters", param="name")
     return name
 
 
 def _missing(account: str) -> NotFound:
-    return NotFound(f"There is no account {account!r}.")
+    return NotFound(f"There is no account {account!r}")

@@ -1,4 +1,4 @@
-"""From a secret to a principal, with a cache that never knows anything for longer than a second.
+"""Looks up an API key's principal; answers are cached for at most one second.
 
 Whatever is wrong with a key (unknown, revoked, expired, account suspended or deleted), the refusal reads the same.
 A refused key is remembered too, and equal keys asked for at once share one query, so that hammering costs no database.
@@ -119,4 +119,4 @@ class _Memory:
 
 
 def _refusal() -> Unauthenticated:
-    return Unauthenticated("The API key is missing or not valid.")
+    return Unauthenticated("The API key is missing or not valid")

@@ -31,7 +31,7 @@ async def create_key(
     Raises NotFound for an unknown account, InvalidRequest for an unusable name or lifetime.
     """
     if expires_in is not None and expires_in <= timedelta(0):
-        raise InvalidRequest("A key's lifetime is longer than nothing.", param="expires_in")
+        raise InvalidRequest("A key's lifetime is longer than nothing", param="expires_in")
     expires_at = None if expires_in is None else now + expires_in
     async with database.transaction() as conn:
         return await issue_key(conn, account_id, name=name, expires_at=expires_at, now=now)
@@ -42,12 +42,12 @@ async def issue_key(
 ) -> tuple[ApiKey, str]:
     """The same inside a transaction of the caller's."""
     if len(name) > _MAX_NAME or not (name.isprintable() or not name):
-        raise InvalidRequest(f"A key's name has at most {_MAX_NAME} printable characters.", param="name")
+        raise InvalidRequest(f"A key's name has at most {_MAX_NAME} printable characters", param="name")
     secret = KEY_PREFIX + secrets.token_urlsafe(32)
     row = NewKey(ids.key_id(), account_id, name, secret[:_SHOWN], digest(secret), now, expires_at)
     key = await store.add_key(conn, row)
     if key is None:
-        raise NotFound(f"There is no account {account_id!r}.")
+        raise NotFound(f"There is no account {account_id!r}")
     return key, secret
 
 
@@ -62,7 +62,7 @@ async def find_key(database: Database, key_id: str) -> ApiKey:
     async with database.connection() as conn:
         key = await store.get_key(conn, key_id)
     if key is None:
-        raise NotFound(f"There is no key {key_id!r}.")
+        raise NotFound(f"There is no key {key_id!r}")
     return key
 
 
@@ -71,7 +71,7 @@ async def revoke_key(database: Database, key_id: str, now: datetime) -> ApiKey:
     async with database.transaction() as conn:
         key = await store.revoke_key(conn, key_id, now)
     if key is None:
-        raise NotFound(f"There is no key {key_id!r}.")
+        raise NotFound(f"There is no key {key_id!r}")
     return key
 
 

@@ -138,7 +138,7 @@ def usd_text(amount: Decimal | None) -> str | None:
 def _check_amounts(amounts: Amounts) -> None:
     for name, amount in (("daily", amounts.daily), ("monthly", amounts.monthly)):
         if amount is not None and not (amount.is_finite() and 0 <= amount < 10**9):
-            raise InvalidRequest(f"{name} must be an amount of USD, 0 or more and below a billion.", param=name)
+            raise InvalidRequest(f"{name} must be an amount of USD, 0 or more and below a billion", param=name)
 
 
 def _reached(limit: Decimal | None, charged: Decimal) -> bool:

@@ -87,7 +87,7 @@ class RequestChecker:
         if model is None:
             model = self._models[name] = resolve_for_batch(self._rules, name, self.target)
         if self._rules.one_model and model.id != (self._first_model or model.id):
-            raise InvalidRequest("every line of a file must use the same model", code="model_mismatch", param="model")
+            raise InvalidRequest("Every line of a file must use the same model", code="model_mismatch", param="model")
         self._first_model = model.id
         return model
 

@@ -10,13 +10,12 @@ from typing import Final
 import msgspec
 
 from ebbtide.accounts.roles import Role
-from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS
+from ebbtide.batches.model import KNOWN
 from ebbtide.dialects.values import Target
 from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "claim.sql")
-KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 MAX_CANDIDATES: Final = 5_000
 
 

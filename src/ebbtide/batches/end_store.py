@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS
+from ebbtide.batches.model import KNOWN
 from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "end.sql")
-_KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 _NOT_RUN: Final = "Not run: the batch failed"
 _FULL: Final = "Not run: the batch's answers have reached their storage limit"
 
@@ -43,11 +42,11 @@ async def fail_batch(conn: Connection, batch_no: int, code: str, message: str, n
 
 
 async def expire_batches(conn: Connection, now: datetime) -> int:
-    return len(await conn.fetch(_Q["expire_batches"], now, *_KNOWN))
+    return len(await conn.fetch(_Q["expire_batches"], now, *KNOWN))
 
 
 async def closing_batches(conn: Connection) -> list[int]:
-    return [row["no"] for row in await conn.fetch(_Q["closing_batches"], *_KNOWN)]
+    return [row["no"] for row in await conn.fetch(_Q["closing_batches"], *KNOWN)]
 
 
 async def lock_closing(conn: Connection, batch_no: int) -> str | None:
@@ -91,11 +90,11 @@ async def delete_batch(conn: Connection, batch_no: int, now: datetime) -> None:
 
 
 async def retire_batches(conn: Connection, now: datetime, limit: int) -> list[RetiredBatch]:
-    return [RetiredBatch(**row) for row in await conn.fetch(_Q["retire_batches"], now, limit, *_KNOWN)]
+    return [RetiredBatch(**row) for row in await conn.fetch(_Q["retire_batches"], now, limit, *KNOWN)]
 
 
 async def removable_batches(conn: Connection, hidden_before: datetime, limit: int) -> list[int]:
-    return [row["no"] for row in await conn.fetch(_Q["removable_batches"], hidden_before, limit, *_KNOWN)]
+    return [row["no"] for row in await conn.fetch(_Q["removable_batches"], hidden_before, limit, *KNOWN)]
 
 
 async def purge_some(conn: Connection, batch_no: int, limit: int) -> int:
@@ -113,7 +112,7 @@ async def purge_batch(conn: Connection, batch_no: int) -> None:
 
 async def claim_sealing(conn: Connection, worker_no: int) -> str | None:
     """The id of a batch that this worker seals from now on."""
-    batch_id: str | None = await conn.fetchval(_Q["claim_sealing"], worker_no, *_KNOWN)
+    batch_id: str | None = await conn.fetchval(_Q["claim_sealing"], worker_no, *KNOWN)
     return batch_id
 
 

@@ -13,8 +13,7 @@ from typing import Final
 
 from asyncpg import Record
 
-from ebbtide.batches.claim_store import KNOWN
-from ebbtide.batches.model import WORK_CHANNEL
+from ebbtide.batches.model import KNOWN, WORK_CHANNEL
 from ebbtide.errors import InvalidRequest
 from ebbtide.records.audit import Deed, add_audit
 from ebbtide.settings.snapshot import Settings

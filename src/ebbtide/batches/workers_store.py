@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS
+from ebbtide.batches.model import KNOWN
 from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "workers.sql")
-_KNOWN = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class HeldSlots:
 
 
 async def register_worker(conn: Connection, host: str, pid: int, version: str, lease_seconds: float) -> int:
-    surfaces, targets, schema_version = _KNOWN
+    surfaces, targets, schema_version = KNOWN
     return int(
         await conn.fetchval(_Q["register_worker"], host, pid, version, schema_version, surfaces, targets, lease_seconds)
     )
@@ -60,7 +59,7 @@ async def end_worker(conn: Connection, worker_no: int) -> None:
 
 async def lapsed_workers(conn: Connection) -> list[int]:
     """Some of which this build may take something over."""
-    return [row["no"] for row in await conn.fetch(_Q["lapsed_workers"], *_KNOWN)]
+    return [row["no"] for row in await conn.fetch(_Q["lapsed_workers"], *KNOWN)]
 
 
 async def lock_lapsed(conn: Connection, worker_no: int) -> bool:
@@ -69,7 +68,7 @@ async def lock_lapsed(conn: Connection, worker_no: int) -> bool:
 
 
 async def held_batches(conn: Connection, worker_no: int, limit: int) -> list[int]:
-    return [row["batch_no"] for row in await conn.fetch(_Q["held_batches"], worker_no, limit, *_KNOWN)]
+    return [row["batch_no"] for row in await conn.fetch(_Q["held_batches"], worker_no, limit, *KNOWN)]
 
 
 async def held_items(conn: Connection, worker_no: int, batch_nos: Sequence[int]) -> list[HeldItem]:

@@ -53,7 +53,7 @@ class UpstreamSource:
         for upstream in upstreams:
             fault = base_url_fault(upstream.url)
             if fault is not None:
-                raise SetupError(f"an upstream's URL {fault}")
+                raise SetupError(f"An upstream's URL {fault}")
         self._upstreams = tuple(Upstream(upstream.url.rstrip("/"), upstream.type) for upstream in upstreams)
         self._fetch = fetch
         self._deployment: DeploymentType = "self_hosted" if self_hosted else "auto"
@@ -97,7 +97,7 @@ class UpstreamSource:
         except UpstreamFailed as error:
             return self._unread(index, error.message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._unread(index, "the answer is not a list of models")
+            return self._unread(index, "The answer is not a list of models")
         self._trouble[index] = None
         if listed == self._listed[index]:
             return False

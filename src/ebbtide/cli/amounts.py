@@ -23,5 +23,5 @@ def read_amount(option: str, text: str | None, before: Decimal | None) -> Decima
     if word == "none":
         return None
     if _AMOUNT.fullmatch(word) is None:
-        raise SetupError(f"{option} takes an amount of USD such as 25 or 0.50, or none; {text!r} is not that.")
+        raise SetupError(f"{option} takes an amount of USD such as 25 or 0.50, or none; {text!r} is not that")
     return Decimal(word)

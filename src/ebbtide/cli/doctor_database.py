@@ -95,7 +95,7 @@ def _schema(applied: Mapping[int, Applied]) -> Finding:
 def _settings(stored: Mapping[str, str]) -> Iterator[Finding]:
     """What is stored and has no effect."""
     for name, reason in with_stored(Settings(), stored)[1].items():
-        yield warn("stored settings", f"{reason} It has no effect.", f"`ebbtide settings reset {name}` removes it.")
+        yield warn("stored settings", f"{reason}; it has no effect", f"`ebbtide settings reset {name}` removes it.")
 
 
 def _workers(living: Sequence[asyncpg.Record]) -> Iterator[Finding]:

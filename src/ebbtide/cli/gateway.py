@@ -56,7 +56,7 @@ async def open_gateway(options: GatewayOptions) -> AsyncIterator[Gateway]:
     base = base_url(options.url)
     key = (options.key or "").strip()
     if not key.isprintable() or not key.isascii():
-        raise SetupError("The API key holds characters that a key cannot have.")
+        raise SetupError("The API key holds characters that a key cannot have")
     headers = {"User-Agent": f"ebbtide/{__version__}", **({"Authorization": f"Bearer {key}"} if key else {})}
     remote = urlsplit(base).hostname not in _LOOPBACK  # a proxy of the environment's is for those alone
     async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT, trust_env=remote) as session:
@@ -71,7 +71,7 @@ def base_url(url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise SetupError(f"--url takes an address such as http://127.0.0.1:8080; {url!r} is not one.")
+        raise SetupError(f"--url takes an address such as http://127.0.0.1:8080; {url!r} is not one")
     return url.strip().rstrip("/").removesuffix("/v1")
 
 
@@ -140,7 +140,7 @@ class Gateway:
             async with self._session.get(url, allow_redirects=False, timeout=_STREAM_TIMEOUT) as answer:
                 await self._check(answer)
                 if answer.content_type != "text/event-stream":
-                    raise Refused(f"{self.base} has no stream of progress.", status=answer.status)
+                    raise Refused(f"{self.base} has no stream of progress", status=answer.status)
                 event = ""
                 async for line in answer.content:
                     field, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(": ")
@@ -163,7 +163,7 @@ class Gateway:
         if 200 <= answer.status < 300:
             return
         if answer.status < 400:
-            raise Refused(f"{self.base} redirects to another address; use that one.", status=answer.status)
+            raise Refused(f"{self.base} redirects to another address; use that one", status=answer.status)
         message = said(await answer.read()) or f"{self.base} answered {answer.status} {answer.reason}."
         if answer.status == 401 and "Authorization" not in self._session.headers:
             message = "The gateway wants an API key: name one with --key or EBBTIDE_API_KEY."
@@ -190,7 +190,7 @@ def read_batch(answer: Mapping[str, Any]) -> Batch:
     try:
         return msgspec.convert(answer, Batch, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(f"The answer is not a batch: {error}.", status=200) from error
+        raise Refused(f"The answer is not a batch: {error}", status=200) from error
 
 
 def _object(body: bytes) -> dict[str, Any]:

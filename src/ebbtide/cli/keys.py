@@ -100,7 +100,7 @@ def parse_span(text: str) -> timedelta:
     """A lifetime such as 90d. Raises SetupError."""
     found = _SPAN.fullmatch(text.strip().lower())
     if found is None:
-        raise SetupError(f"--expires-in takes a number and one of m, h, d or w, such as 90d; {text!r} is not that.")
+        raise SetupError(f"--expires-in takes a number and one of m, h, d or w, such as 90d; {text!r} is not that")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 

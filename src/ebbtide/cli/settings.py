@@ -15,9 +15,10 @@ from ebbtide.cli.actor import actor
 from ebbtide.cli.bootflags import DatabaseFlags, read_config
 from ebbtide.cli.database import open_database
 from ebbtide.cli.output import AsJson, print_json, print_rows, tell
+from ebbtide.cli.reference import reference_page
 from ebbtide.clock import SystemClock
 from ebbtide.settings import change
-from ebbtide.settings.docs import settings_page, value_text
+from ebbtide.settings.docs import value_text
 from ebbtide.settings.overview import Overview, SettingView, list_settings
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
@@ -77,7 +78,7 @@ async def reset(name: str, /, *, json: AsJson = False, flags: DatabaseFlags = _H
 @app.command
 def reference() -> None:
     """Print every setting with its name, default, bounds and meaning (Markdown)."""
-    print(settings_page(), end="")
+    print(reference_page(), end="")
 
 
 async def _overview(database: Database) -> Overview:

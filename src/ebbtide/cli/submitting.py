@@ -52,7 +52,7 @@ def opened(source: str) -> Iterator[tuple[BinaryIO, str]]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise SetupError(f"Cannot read {source}: {error.strerror}.") from error
+        raise SetupError(f"Cannot read {source}: {error.strerror}") from error
     with file:
         yield file, path.name
 
@@ -65,9 +65,9 @@ def endpoint_of(file: BinaryIO, given: str | None) -> str:
     try:
         url = msgspec.json.decode(line, type=_FirstLine).url
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SetupError(f"The first request is not a JSON object as a batch file has them: {error}.") from error
+        raise SetupError(f"The first request is not a JSON object as a batch file has them: {error}") from error
     if url is None:
-        raise SetupError("The first request has no url; name what the requests are for with --endpoint.")
+        raise SetupError("The first request has no url; name what the requests are for with --endpoint")
     return url
 
 
@@ -77,7 +77,7 @@ def read_metadata(pairs: Sequence[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise SetupError(f"--metadata takes name=value; {pair!r} is not that.")
+            raise SetupError(f"--metadata takes name=value; {pair!r} is not that")
         found[name] = value
     return found
 
@@ -116,4 +116,4 @@ def _first_line(file: BinaryIO) -> bytes:
         if line.strip():
             file.seek(0)
             return line
-    raise SetupError("The file holds no requests.")
+    raise SetupError("The file holds no requests")

@@ -127,7 +127,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise SetupError(f"Cannot write {path}: {error.strerror or error}.") from error
+        raise SetupError(f"Cannot write {path}: {error.strerror or error}") from error
 
 
 def exit_status(batch: Batch) -> int:

@@ -101,13 +101,13 @@ def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DE
     """
     data = raw if isinstance(raw, bytes) else bytes(raw)
     if is_crowded(data):
-        raise InvalidRequest(f"holds too much: at most {MAX_VALUES:,} values, arrays and objects")
+        raise InvalidRequest(f"Holds too much: at most {MAX_VALUES:,} values, arrays and objects")
     try:
         value: object = _decode(data)
     except RecursionError:
         raise too_deep(max_depth) from None
     except ValueError as error:  # msgspec's DecodeError is one
-        raise InvalidRequest(f"not parseable as valid JSON: {error}") from None
+        raise InvalidRequest(f"Not parseable as valid JSON: {error}") from None
     # Fewer brackets than levels allowed cannot nest deeper; most bodies end here.
     if data.count(b"{") + data.count(b"[") > max_depth and _deeper_than(value, max_depth):
         raise too_deep(max_depth)
@@ -138,7 +138,7 @@ def _count_values(data: bytes) -> int:
 
 def too_deep(max_depth: int = MAX_DEPTH) -> InvalidRequest:
     """The refusal of JSON nested deeper than `max_depth` levels."""
-    return InvalidRequest(f"nested too deeply: at most {max_depth} levels of arrays and objects")
+    return InvalidRequest(f"Nested too deeply: at most {max_depth} levels of arrays and objects")
 
 
 def members_replaced(raw: bytes, changes: dict[str, object]) -> bytes:

@@ -150,9 +150,9 @@ class Sender:
         """The body of a 200. Raises UpstreamFailed in words."""
         reply = await self.get(url)
         if isinstance(reply, Broken):
-            raise UpstreamFailed(f"no answer ({reply.kind.replace('_', ' ')})", status=502)
+            raise UpstreamFailed(f"No answer ({reply.kind.replace('_', ' ')})", status=502)
         if reply.status != 200:
-            raise UpstreamFailed(f"it answered with status {reply.status}", status=502)
+            raise UpstreamFailed(f"It answered with status {reply.status}", status=502)
         return reply.body
 
     def _open(self) -> aiohttp.ClientSession:

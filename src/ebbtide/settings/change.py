@@ -88,14 +88,14 @@ def _check(changes: Mapping[str, str | None], stored: Stored) -> None:
         return
     told = list(problems.values())[:_MOST_TOLD]
     if len(problems) > len(told):
-        told.append(f"And {len(problems) - len(told)} more.")
-    raise InvalidRequest(" ".join(told), param=_shortened(next(iter(problems))))
+        told.append(f"and {len(problems) - len(told)} more")
+    raise InvalidRequest("; ".join(told), param=_shortened(next(iter(problems))))
 
 
 def _problem(name: str, text: str | None, stored: Stored) -> str | None:
     setting = BY_NAME.get(name)
     if setting is None:
-        return None if text is None and name in stored else f"There is no setting {_shortened(name)!r}."
+        return None if text is None and name in stored else f"There is no setting {_shortened(name)!r}"
     if text is None:
         return None
     try:

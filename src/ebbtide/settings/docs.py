@@ -1,8 +1,7 @@
-"""The settings reference, made from the two tables: `python -m ebbtide.settings.docs > docs/reference/settings.md`."""
+"""The settings reference, made from the two tables that the program itself reads."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
 from ebbtide.config import OPTIONS, Option
@@ -11,11 +10,11 @@ from ebbtide.settings.registry import SETTINGS, Setting
 _HEAD = """\
 # Settings
 
-This page is made from the tables that the program itself reads (`python -m ebbtide.settings.docs`, or
-`ebbtide settings reference` on a machine that has it installed). Change those tables, not this page.
+This page is made from the tables that the program itself reads (`make docs`; `ebbtide settings reference` prints it
+on a machine that has it installed). Change those tables, not this page.
 
 A variable that is set to nothing counts as unset. A value that is not accepted stops the start with a message that
-names the setting, the value and what is accepted; `ebbtide doctor` says the same without starting anything.
+names the setting, the value and what is accepted; `ebbtide doctor` says the same without starting the gateway.
 """
 
 _BOOT = """\
@@ -38,21 +37,10 @@ nothing changes. A stored value that this release does not know or accept, left 
 and is logged once. Only whether a secret is set is ever shown.
 """
 
-_CLIENT = """\
-## Client settings
-
-Read by the commands that talk to a gateway over HTTP (`ebbtide batch …`, `ebbtide models list`).
-
-| Variable | Flag | Default | Meaning |
-|---|---|---|---|
-| `EBBTIDE_URL` | `--url` | `http://127.0.0.1:8080` | The gateway's address. |
-| `EBBTIDE_API_KEY` | `--key` | none | The API key to use. |
-"""
-
 
 def settings_page() -> str:
-    """The whole page as Markdown."""
-    return "\n".join([_HEAD, _BOOT, _table(_BOOT_HEAD, map(_boot_row, _shown_options())), _RUN, _run_table(), _CLIENT])
+    """Boot and run-time settings as a Markdown page."""
+    return "\n".join([_HEAD, _BOOT, table(_BOOT_HEAD, map(_boot_row, _shown_options())), _RUN, _run_table()])
 
 
 _BOOT_HEAD = ("Flag", "Variable", "Default", "Meaning")
@@ -64,7 +52,7 @@ def _shown_options() -> list[Option]:
 
 
 def _run_table() -> str:
-    return _table(_RUN_HEAD, map(_run_row, SETTINGS))
+    return table(_RUN_HEAD, map(_run_row, SETTINGS))
 
 
 def _boot_row(option: Option) -> tuple[str, ...]:
@@ -85,10 +73,7 @@ def value_text(value: bool | int | str | None) -> str:
     return "" if value is None else str(value)
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A Markdown table."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(settings_page())

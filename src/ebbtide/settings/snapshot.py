@@ -32,43 +32,44 @@ RoleName: TypeAlias = Literal["free", "pro", "internal", "admin"]
 _ON = frozenset({"1", "true", "on", "yes"})
 _OFF = frozenset({"0", "false", "off", "no"})
 _LONGEST_URL = 2_048
+_DEFAULT: Final[Mapping[str, Any]] = {setting.attribute: setting.default for setting in SETTINGS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Every run-time setting; an attribute is its setting's name in lower case, in the unit of the table.
 
-    A test holds it and the table of ebbtide.settings.registry equal.
+    Names and types stand here too, for those who read one; a test holds them equal to the table's.
     """
 
-    batch_enabled: bool = True
-    batch_min_role: RoleName = "internal"
-    batch_model_concurrency: int = 64
-    batch_yield_to_interactive: bool = True
-    batch_shared_interactive_load: bool = True
-    batch_interactive_reserve: int = 0
-    batch_min_share: int = 0
-    batch_queued_alert_hours: int = 6
-    batch_max_requests: int = 50_000
-    batch_max_body_mb: int = 32
-    batch_max_active_per_user: int = 10
-    batch_completion_window_hours: int = 24
-    batch_retention_days: int = 7
-    batch_max_queued_requests_per_user: int = 100_000
-    batch_role_concurrency_free: int = 8
-    batch_role_concurrency_pro: int = 16
-    batch_role_concurrency_internal: int = 64
-    batch_role_concurrency_admin: int = 64
-    batch_max_line_kb: int = 4_096
-    batch_max_result_kb: int = 4_096
-    batch_max_results_mb_per_batch: int = 8_192
-    batch_files_max_total_mb_per_user: int = 512
-    batch_file_uploads_per_hour: int = 60
-    batch_file_retention_days: int = 30
-    batch_webhook_allow_private_targets: bool = False
-    alert_webhook_url: str = field(default="", repr=False)
-    stream_request_timeout_seconds: int = 3_600
-    request_timeout_seconds: int = 120
+    batch_enabled: bool = _DEFAULT["batch_enabled"]
+    batch_min_role: RoleName = _DEFAULT["batch_min_role"]
+    batch_model_concurrency: int = _DEFAULT["batch_model_concurrency"]
+    batch_yield_to_interactive: bool = _DEFAULT["batch_yield_to_interactive"]
+    batch_shared_interactive_load: bool = _DEFAULT["batch_shared_interactive_load"]
+    batch_interactive_reserve: int = _DEFAULT["batch_interactive_reserve"]
+    batch_min_share: int = _DEFAULT["batch_min_share"]
+    batch_queued_alert_hours: int = _DEFAULT["batch_queued_alert_hours"]
+    batch_max_requests: int = _DEFAULT["batch_max_requests"]
+    batch_max_body_mb: int = _DEFAULT["batch_max_body_mb"]
+    batch_max_active_per_user: int = _DEFAULT["batch_max_active_per_user"]
+    batch_completion_window_hours: int = _DEFAULT["batch_completion_window_hours"]
+    batch_retention_days: int = _DEFAULT["batch_retention_days"]
+    batch_max_queued_requests_per_user: int = _DEFAULT["batch_max_queued_requests_per_user"]
+    batch_role_concurrency_free: int = _DEFAULT["batch_role_concurrency_free"]
+    batch_role_concurrency_pro: int = _DEFAULT["batch_role_concurrency_pro"]
+    batch_role_concurrency_internal: int = _DEFAULT["batch_role_concurrency_internal"]
+    batch_role_concurrency_admin: int = _DEFAULT["batch_role_concurrency_admin"]
+    batch_max_line_kb: int = _DEFAULT["batch_max_line_kb"]
+    batch_max_result_kb: int = _DEFAULT["batch_max_result_kb"]
+    batch_max_results_mb_per_batch: int = _DEFAULT["batch_max_results_mb_per_batch"]
+    batch_files_max_total_mb_per_user: int = _DEFAULT["batch_files_max_total_mb_per_user"]
+    batch_file_uploads_per_hour: int = _DEFAULT["batch_file_uploads_per_hour"]
+    batch_file_retention_days: int = _DEFAULT["batch_file_retention_days"]
+    batch_webhook_allow_private_targets: bool = _DEFAULT["batch_webhook_allow_private_targets"]
+    alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
+    stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
+    request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
 
     def batch_role_concurrency(self, role: RoleName) -> int:
         """Batch requests that one account of `role` may have running at once; 0 means no cap."""
@@ -143,7 +144,7 @@ def with_stored(base: Settings, stored: Mapping[str, str]) -> tuple[Settings, di
     for name, text in stored.items():
         setting = BY_NAME.get(name)
         if setting is None:
-            ignored[name] = f"{name} is not a setting of this build."
+            ignored[name] = f"{name} is not a setting of this build"
             continue
         try:
             values[setting.attribute] = parse_setting(setting, text)
@@ -173,7 +174,7 @@ def parse_setting(setting: Setting, text: str) -> bool | int | str:
     value = _read(setting, text.strip())
     if value is None:
         given = f"What {setting.name} was given" if setting.secret else f"{setting.name}={text!r}"
-        raise SetupError(f"{given} is not accepted: it takes {setting.bounds}.", param=setting.name)
+        raise SetupError(f"{given} is not accepted: it takes {setting.bounds}", param=setting.name)
     return value
 
 

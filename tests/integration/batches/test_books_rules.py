@@ -60,7 +60,7 @@ class RulesPlay(Play):
     async def create_once(self, number: int) -> None:
         """A create under one of three keys, of one of two bodies: new, the batch from before, or refused."""
         key, size = f"k{number % 3}", 1 + number // 3 % 2
-        create = parse_create(_body(size, key), max_requests=1_000)
+        create = parse_create(_body(size, key), 50_000)
         once = Once(key, bytes([size]) * 32)
         world, owner = self.world, self.world.owner
         moment = Moment(world.clock.now(), "internal")

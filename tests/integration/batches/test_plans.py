@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from tests.domain import NOON, World, insert_open, make_world
 
-from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS
+from ebbtide.batches.model import KNOWN
 from ebbtide.storage.pool import Database
 from ebbtide.storage.queries import load_queries
 
-KNOWN = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 BATCHES, ITEMS = 400, 600  # 240,000 items
 
 

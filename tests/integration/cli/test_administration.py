@@ -98,10 +98,10 @@ async def test_refusals_are_one_line(capsys: Capture) -> None:
     await ebbtide("accounts", "create", "ada")
     capsys.readouterr()
     for arguments, message in (
-        (("accounts", "create", "ada"), "An account named 'ada' exists already."),
-        (("accounts", "suspend", "bea"), "There is no account 'bea'."),
-        (("keys", "create", "bea"), "There is no account 'bea'."),
-        (("keys", "revoke", "key_1"), "There is no key 'key_1'."),
+        (("accounts", "create", "ada"), "An account named 'ada' exists already"),
+        (("accounts", "suspend", "bea"), "There is no account 'bea'"),
+        (("keys", "create", "bea"), "There is no account 'bea'"),
+        (("keys", "revoke", "key_1"), "There is no key 'key_1'"),
     ):
         assert await ebbtide(*arguments) == exits.REFUSED
         assert capsys.readouterr().err == f"ebbtide: {message}\n"
@@ -237,7 +237,7 @@ async def test_doctor_finds_stored_settings_without_effect(database: Database, p
         )
     assert await ebbtide("doctor", "--port", port) == exits.OK
     said = capsys.readouterr().out
-    assert "warn stored settings: BATCH_LATER is not a setting of this build. It has no effect." in said
+    assert "warn stored settings: BATCH_LATER is not a setting of this build; it has no effect" in said
     assert "warn stored settings: BATCH_ENABLED='x' is not accepted" in said
 
 

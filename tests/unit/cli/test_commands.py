@@ -10,9 +10,9 @@ import pytest
 from ebbtide.cli.app import run
 from ebbtide.cli.bootflags import ServeFlags
 from ebbtide.cli.doctor import check_environment, check_port, check_python
+from ebbtide.cli.reference import reference_page
 from ebbtide.config import OPTIONS, Config
 from ebbtide.listening import listen
-from ebbtide.settings.docs import settings_page
 
 
 def test_every_boot_setting_is_a_flag() -> None:
@@ -56,9 +56,16 @@ def test_usage_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) 
 
 def test_version_and_reference(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["settings", "reference"]) == 0
-    assert capsys.readouterr().out == settings_page()
+    assert capsys.readouterr().out == reference_page()
     assert run(["--version"]) == 0
     assert capsys.readouterr().out.strip()
+
+
+def test_the_committed_reference_is_the_one_that_the_tables_make() -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
+    assert page.read_text(encoding="utf-8") == reference_page(), "run: make docs"
+    assert "| `EBBTIDE_URL` | `--url` | `http://127.0.0.1:8080` |" in reference_page()
+    assert "| `EBBTIDE_API_KEY` | `--key` | none |" in reference_page()
 
 
 def test_a_models_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

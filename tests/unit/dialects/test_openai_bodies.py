@@ -119,7 +119,7 @@ def test_messages_name_types_in_json_words_and_never_values() -> None:
 
 @pytest.mark.parametrize("raw", [b"[]", b'"text"', b"null", b"7"])
 def test_a_body_is_an_object(raw: bytes) -> None:
-    assert refused("chat", raw).message == "the body must be a JSON object"
+    assert refused("chat", raw).message == "The body must be a JSON object"
 
 
 @pytest.mark.parametrize(

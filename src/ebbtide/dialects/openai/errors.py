@@ -43,7 +43,7 @@ _TYPES = {
 # The official SDKs wait as long as Retry-After says only up to a minute, and then try again at their own pace.
 _LONGEST_SDK_WAIT = 60
 
-_INTERNAL = "Something went wrong inside the gateway; its log says what."
+_INTERNAL = "Something went wrong inside the gateway; its log says what"
 
 
 class ErrorDetail(msgspec.Struct, frozen=True, gc=False):

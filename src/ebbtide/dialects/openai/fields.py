@@ -32,7 +32,7 @@ def field_error(error: msgspec.ValidationError) -> InvalidRequest:
         return invalid(f"{path}.{missing['field']}".removeprefix("."), "required")
     text = _TYPE.sub(lambda name: _TYPE_NAMES[name[0]], what.replace("`", ""))
     text = text[:1].lower() + text[1:]
-    return invalid(path, text) if path else InvalidRequest(f"the body: {text}")
+    return invalid(path, text) if path else InvalidRequest(f"The body: {text}")
 
 
 def invalid(field: str, problem: str, code: str | None = None) -> InvalidRequest:

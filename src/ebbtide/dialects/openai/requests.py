@@ -115,7 +115,7 @@ def parse_body(target: Target, raw: bytes) -> Body:
     raw = raw.removeprefix(BOM)
     body = check_json(raw)
     if not isinstance(body, dict):
-        raise InvalidRequest("the body must be a JSON object")
+        raise InvalidRequest("The body must be a JSON object")
     checked = CHECKS[target](body)
     if isinstance(checked, Embeddings):
         return Body(model=checked.model, raw=raw)
@@ -187,7 +187,7 @@ def parse_create(raw: bytes, max_requests: int) -> CreateBatch:
     if create.metadata is not None:
         _check_metadata(create.metadata)
     if (create.requests is None) == (create.input_file_id is None):
-        raise InvalidRequest("exactly one of requests and input_file_id is required")
+        raise InvalidRequest("Exactly one of requests and input_file_id is required")
     if create.requests is not None:
         return _direct(create, create.requests)
     return _from_file(create)
@@ -203,7 +203,7 @@ def check_outline(raw: bytes, max_requests: int | None = None) -> None:
         return
     outline = _decoded(_decode_outline, raw)
     if len(raw) - len(outline.requests) > _ASIDE:
-        raise InvalidRequest(f"the body: more than {_ASIDE // 1024} KiB beside requests")
+        raise InvalidRequest(f"The body: more than {_ASIDE // 1024} KiB beside requests")
     requests = _decoded(_decode_elements, raw).requests
     if requests is not None and max_requests is not None:
         check_count(len(requests), max_requests)
@@ -223,7 +223,7 @@ def _decoded(decode: Callable[[bytes], T], raw: bytes) -> T:
     except RecursionError:
         raise too_deep() from None
     except ValueError as error:
-        raise InvalidRequest(f"the body is not parseable as valid JSON: {error}") from None
+        raise InvalidRequest(f"The body is not parseable as valid JSON: {error}") from None
 
 
 def _direct(create: _Create, requests: list[msgspec.Raw]) -> CreateBatch:
@@ -261,7 +261,7 @@ def parse_line(raw: bytes | memoryview | msgspec.Raw, *, require_url: bool) -> L
     except InvalidRequest as error:
         raise InvalidRequest(error.message, code=codes[0]) from None
     if not isinstance(line, dict):
-        raise InvalidRequest("must be a JSON object", code=codes[0])
+        raise InvalidRequest("Must be a JSON object", code=codes[0])
     method, url = line.get("method"), line.get("url")
     if not require_url:
         method, url = ("POST" if method is None else method), (DEFAULT_URL if url is None else url)

@@ -80,9 +80,9 @@ def _checked(body: bytes) -> dict[str, object]:
     try:
         answer = _decode(body)
     except (ValueError, RecursionError) as error:
-        raise MalformedAnswer(f"not valid JSON: {error}") from None
+        raise MalformedAnswer(f"Not valid JSON: {error}") from None
     if not isinstance(answer, dict):
-        raise MalformedAnswer("not a JSON object")
+        raise MalformedAnswer("Not a JSON object")
     return answer
 
 

@@ -63,4 +63,4 @@ def parse_set_webhook(raw: bytes) -> SetWebhook:
     except msgspec.ValidationError as error:
         raise field_error(error) from None
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest("the body is not parseable as valid JSON") from error
+        raise InvalidRequest("The body is not parseable as valid JSON") from error
