@@ -32,7 +32,7 @@ from ebbtide.worker.lease import Lease
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.settle import Settler
-from ebbtide.worker.verdicts import Done
+from ebbtide.worker.verdicts import FinishedItem
 
 BATCHES = 100
 ACCOUNTS = 10
@@ -69,7 +69,7 @@ class Hands:
         count = len(self.started)
         for work in self.started:
             answered = Answered(_ANSWER, Usage(120, 0, 50, 0), "bench")
-            self._settler.put(Done(work, answered, self._model, ids.request_id(), 0.01))
+            self._settler.put(FinishedItem(work, answered, self._model, ids.request_id(), 0.01))
         settling = time.perf_counter()
         await self._settler.flush()
         self.settle_seconds.append((time.perf_counter() - settling) / count)

@@ -24,7 +24,7 @@ from ebbtide.accounts.accounts import create_account
 from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
-from ebbtide.batches import closing, end_store, intake_store
+from ebbtide.batches import closing, intake_store, workers_store
 from ebbtide.batches.claim_store import Candidate
 from ebbtide.batches.intake import Intake, create_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL, Item, Job
@@ -55,7 +55,7 @@ from ebbtide.worker.loop import Worker
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.settle import Settler
-from ebbtide.worker.verdicts import UNWELL, Done, sign
+from ebbtide.worker.verdicts import UNWELL, FinishedItem, sign
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PRICES = Pricing(Decimal(1), Decimal(2), Decimal("0.5"), Decimal(1))
@@ -190,12 +190,16 @@ class World:
     async def worker_no(self, seconds: float = 600.0) -> int:
         """The number of a living worker that is only a row."""
         async with self.database.transaction() as conn:
-            return await end_store.register_worker(conn, "test", 1, "0", seconds)
+            return await workers_store.register_worker(conn, "test", 1, "0", seconds)
 
     async def lapse(self, worker_no: int) -> None:
         """Let a worker's lease run out now."""
         async with self.database.transaction() as conn:
             await conn.execute("update workers set lease_until = now() where no = $1", worker_no)
+
+    async def take_over(self) -> int:
+        """Do what the duty that takes over from lapsed workers does once."""
+        return await closing.take_over(self.database, self.clock.now(), random.Random(1))
 
     async def hands(self) -> Hands:
         """A worker to be worked by hand."""
@@ -287,11 +291,14 @@ class Hands:
         for work, outcome in outcomes:
             self.running.remove(work)
             model = self._world.models.current.resolve(work.model)
-            done.append(Done(work, outcome, model, ids.request_id(), seconds=1.0))
+            done.append(FinishedItem(work, outcome, model, ids.request_id(), seconds=1.0))
             self.settler.put(done[-1])
         await self.settler.flush()
         for one in done:
-            self.lanes.finished(one.work, pump=sign(one)[0] not in UNWELL)
+            if sign(one)[0] in UNWELL:
+                self.lanes.freed(one.work)
+            elif (successor := self.lanes.finished(one.work)) is not None:
+                self.running.append(successor)
 
     async def hand_back_waiting(self) -> None:
         """Give back what was claimed and not started."""
@@ -299,7 +306,7 @@ class Hands:
 
     async def _hand_back(self, works: Sequence[Work]) -> None:
         for work in works:
-            self.settler.put(Done(work, None, None, ""))
+            self.settler.put(FinishedItem(work, None, None, ""))
         await self.settler.flush()
 
 

@@ -11,11 +11,12 @@ from typing import Any, get_args
 import pytest
 from tests.domain import NOON, World, insert_open
 
-from ebbtide.batches import claim_store, end_store, intake_store, settle_store
+from ebbtide.batches import claim_store, end_store, intake_store, settle_store, workers_store
 from ebbtide.batches.model import Item
 from ebbtide.batches.states import (
     BATCH_MOVES,
     BATCH_PHASES,
+    CLOSINGS,
     FINAL_ITEMS,
     FINAL_STATUSES,
     ITEM_MOVES,
@@ -54,7 +55,6 @@ ITEM_VERBS: dict[str, Act] = {
     "fail": lambda conn, it: settle_store.fail(conn, [settle_store.FailedRow(*it.head, "c", "m", 500, "req_x")]),
     "retry": lambda conn, it: settle_store.retry(conn, [settle_store.RetriedRow(*it.head, "c", "m", 500, 1, LATER)]),
     "hand_back": lambda conn, it: settle_store.hand_back(conn, [settle_store.HandedBackRow(*it.head)]),
-    "take_over": lambda conn, it: end_store.take_over(conn, it.worker_no, [it.batch_no], NOON),
     "cancel": lambda conn, it: end_store.end_waiting(conn, "cancelled", it.batch_no, 5),
     "expire": lambda conn, it: end_store.end_waiting(conn, "expired", it.batch_no, 5),
     "run_out": lambda conn, it: end_store.end_waiting(conn, "expired", it.batch_no, 5),
@@ -112,10 +112,13 @@ async def test_a_claim_that_no_longer_stands_moves_nothing(world: World, verb: s
         assert await row_of(conn, it) == before
 
 
-async def test_another_workers_items_are_not_taken_over(world: World) -> None:
+async def test_a_worker_holds_its_running_items_alone(world: World) -> None:
     async with world.database.transaction() as conn:
-        it = await make_item(world, conn, "running", tried=False)
-        assert await end_store.take_over(conn, it.worker_no + 1, [it.batch_no], NOON) == []
+        for state in sorted(ITEM_STATES):
+            it = await make_item(world, conn, state, tried=False)
+            held = await workers_store.held_items(conn, it.worker_no, [it.batch_no])
+            assert [item.id for item in held] == ([it.id] if state == "running" else [])
+            assert await workers_store.held_items(conn, it.worker_no + 1, [it.batch_no]) == []
 
 
 async def test_an_item_that_is_not_ready_is_not_claimed(world: World) -> None:
@@ -260,7 +263,7 @@ async def listed(world: World, table: str, column: str) -> set[str]:
 async def test_the_schema_allows_the_same_words(world: World) -> None:
     assert await listed(world, "batch_items", "state") == ITEM_STATES
     assert await listed(world, "batch_jobs", "phase") == BATCH_PHASES
-    assert await listed(world, "batch_jobs", "closing") == FINAL_STATUSES - {"completed"}
+    assert await listed(world, "batch_jobs", "closing") == CLOSINGS
 
 
 async def test_every_status_the_function_can_give_is_one_of_the_documented(world: World) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import end_store as store
+from ebbtide.batches import workers_store
 from ebbtide.batches.idempotency import bury_keys
 from ebbtide.batches.model import DUTY_CHANNEL, Job
 from ebbtide.batches.progress import find_batch, read_batch, visible
@@ -37,7 +38,7 @@ async def delete_batch(database: Database, principal: Principal, batch_id: str, 
         batch = await store.lock_batch(conn, batch_id)
         if batch is None:
             return  # somebody deleted it meanwhile
-        if await store.holds_live_lease(conn, batch.no):
+        if await workers_store.holds_live_lease(conn, batch.no):
             raise Conflict(
                 "The batch has requests running. Cancel it, wait until they have finished, then delete it",
                 code="batch_running",

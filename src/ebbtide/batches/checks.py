@@ -51,7 +51,7 @@ class RequestChecker:
         return ENDPOINT_AT[self.endpoint].target
 
     def check(self, raw: bytes | memoryview) -> Checked:
-        """What one request says; raises InvalidRequest."""
+        """What one request says; raises InvalidRequest, which remembers the custom_id where it is known."""
         line = parse_line(raw, require_url=self._rules.endpoint is not None)
         try:
             self._check_url(line.url)

@@ -3,7 +3,7 @@
 select distinct q.model from batch_queues q
 cross join lateral (select * from batch_jobs where no = q.batch_no offset 0) j  -- offset 0: see list_candidates
 where q.queued > 0 and q.next_ready_at <= $1
-  and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null and (j.expires_at is null or j.expires_at > $1)
+  and batch_may_start(j.phase, j.closing, j.results_full, j.deleted_at, j.expires_at, $1)
   and j.api_surface = any($2) and j.target = any($3) and j.schema_version <= $4;
 
 -- name: list_candidates
@@ -11,7 +11,7 @@ where q.queued > 0 and q.next_ready_at <= $1
 -- it is time to look again. `offset 0` keeps the batch looked up by its number: on a young database, without
 -- statistics, the plan is else quadratic in batches.
 select q.batch_no, j.account_id, j.key_id, j.expires_at, q.queued, a.role,
-       a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2) as creator_valid,
+       may_act(a.state, k.revoked_at, k.expires_at, $2) as creator_valid,
        a.daily_quota_usd is not null or a.monthly_quota_usd is not null
            or k.daily_budget_usd is not null or k.monthly_budget_usd is not null as has_limits,
        u.blocked_until is not null or s.blocked_until is not null as is_parked
@@ -22,7 +22,7 @@ join api_keys k on k.id = j.key_id
 join batch_user_state u on u.account_id = j.account_id
 left join batch_key_state s on s.key_id = j.key_id
 where q.model = $1 and q.queued > 0 and q.next_ready_at <= $2
-  and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null and (j.expires_at is null or j.expires_at > $2)
+  and batch_may_start(j.phase, j.closing, j.results_full, j.deleted_at, j.expires_at, $2)
   and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5
   and (u.blocked_until is null or u.blocked_until <= $2) and (s.blocked_until is null or s.blocked_until <= $2)
 order by j.expires_at, q.batch_no limit $6;
@@ -31,45 +31,10 @@ order by j.expires_at, q.batch_no limit $6;
 -- One claim of a model at a time, across all processes.
 select pg_advisory_xact_lock(hashtextextended('ebbtide.claim.' || $1::text, 0));
 
--- name: lock_user_states
--- Lock the accounts a transaction touches, in order, and read their recent batch time: halved every five minutes, and
--- nothing after eight hours or once it is less than a millisecond, since a number too small for its type is an error.
-select account_id, at_cap,
-       case when service_seconds < 0.001 or service_at < $2::timestamptz - interval '8 hours' then 0
-            else service_seconds * 0.5::float8 ^ greatest(extract(epoch from $2 - service_at)::float8 / 300, 0)
-       end::float8 as service_seconds
-from batch_user_state where account_id = any($1) order by account_id for no key update;
-
--- name: list_slots
--- The slots that living workers hold for a model.
-select s.account_id, s.worker_no, s.slots, s.wanted > 0 and s.asked_at > now() - interval '3 seconds' as wants
-from batch_slots s join workers w on w.no = s.worker_no
-where s.model = $1 and w.ended_at is null and w.lease_until > now();
-
--- name: account_slots
--- The slots that accounts hold on all models but one.
-select s.account_id, sum(s.slots)::int as slots
-from batch_slots s join workers w on w.no = s.worker_no
-where s.account_id = any($1) and s.model <> $2 and w.ended_at is null and w.lease_until > now()
-group by s.account_id;
-
--- name: set_slots
--- What a worker holds of a model from now on, and what it asked for in vain.
-insert into batch_slots (model, account_id, worker_no, slots, wanted, asked_at)
-select $1, account_id, $2, slots, wanted, now()
-from unnest($3::text[], $4::int[], $5::int[]) as s(account_id, slots, wanted)
-on conflict (model, account_id, worker_no) do update
-set slots = excluded.slots, wanted = excluded.wanted, asked_at = excluded.asked_at;
-
--- name: drop_slots
--- A worker's empty rows for a model.
-delete from batch_slots where model = $1 and worker_no = $2 and slots = 0 and wanted = 0;
-
 -- name: lock_claimable
 -- Lock batches in order; only those from which items may still be started come back.
 select no, id, account_id, key_id, target, input_id, expires_at, in_progress_at is not null as has_begun from batch_jobs
-where no = any($1) and phase = 'open' and closing is null and not results_full and deleted_at is null
-  and (expires_at is null or expires_at > $2)
+where no = any($1) and batch_may_start(phase, closing, results_full, deleted_at, expires_at, $2)
 order by no for no key update;
 
 -- name: claim_items
@@ -103,16 +68,10 @@ where q.batch_no = c.batch_no and q.model = $1;
 -- The first claim of a batch is when it comes to be in progress.
 update batch_jobs set in_progress_at = $2 where no = any($1) and in_progress_at is null;
 
--- name: assert_alive
--- Hold the worker's row, so that nobody takes over from it while it claims; nothing comes back once its lease lapsed.
-select no from workers where no = $1 and ended_at is null and lease_until > now() for key share;
-
 -- name: unstartable_batches
 -- Of the batches a worker holds items of, those from which nothing may start any more.
 select b.no from unnest($1::bigint[]) as b(no)
 where not exists (
     select from batch_jobs j join accounts a on a.id = j.account_id join api_keys k on k.id = j.key_id
-    where j.no = b.no and j.phase = 'open' and j.closing is null and not j.results_full and j.deleted_at is null
-      and (j.expires_at is null or j.expires_at > $2)
-      and a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)
-      and a.role = any($3));
+    where j.no = b.no and batch_may_start(j.phase, j.closing, j.results_full, j.deleted_at, j.expires_at, $2)
+      and may_act(a.state, k.revoked_at, k.expires_at, $2) and a.role = any($3));

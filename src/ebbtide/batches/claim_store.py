@@ -10,13 +10,12 @@ from typing import Final
 import msgspec
 
 from ebbtide.accounts.roles import Role
-from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS
+from ebbtide.batches.model import KNOWN
 from ebbtide.dialects.values import Target
 from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "claim.sql")
-KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 MAX_CANDIDATES: Final = 5_000
 
 
@@ -35,16 +34,6 @@ class Candidate:
     creator_valid: bool
     has_limits: bool
     is_parked: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HeldSlots:
-    """Slots that one living worker holds of a model for one account; `wants` more and got none lately."""
-
-    account_id: str
-    worker_no: int
-    slots: int
-    wants: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,38 +77,6 @@ async def lock_model(conn: Connection, model: str) -> None:
     await conn.execute(_Q["lock_model"], model)
 
 
-@dataclass(frozen=True, slots=True)
-class UserState:
-    """An account's recent batch time in seconds, and whether its role's cap was last seen to hold it back."""
-
-    service: float
-    at_cap: bool
-
-
-async def lock_user_states(conn: Connection, account_ids: Sequence[str], now: datetime) -> dict[str, UserState]:
-    """By account; every account is locked until the transaction ends."""
-    rows = await conn.fetch(_Q["lock_user_states"], account_ids, now)
-    return {row["account_id"]: UserState(float(row["service_seconds"]), row["at_cap"]) for row in rows}
-
-
-async def list_slots(conn: Connection, model: str) -> list[HeldSlots]:
-    return [HeldSlots(**row) for row in await conn.fetch(_Q["list_slots"], model)]
-
-
-async def account_slots(conn: Connection, account_ids: Sequence[str], but_model: str) -> dict[str, int]:
-    rows = await conn.fetch(_Q["account_slots"], account_ids, but_model)
-    return {row["account_id"]: row["slots"] for row in rows}
-
-
-async def set_slots(conn: Connection, model: str, worker_no: int, rows: Sequence[tuple[str, int, int]]) -> None:
-    """`rows`: (account, slots held, slots asked for and not granted)."""
-    if rows:
-        accounts, slots, wanted = zip(*rows, strict=True)
-        await conn.execute(_Q["set_slots"], model, worker_no, accounts, slots, wanted)
-    if any(slots == 0 and wanted == 0 for _, slots, wanted in rows):
-        await conn.execute(_Q["drop_slots"], model, worker_no)
-
-
 async def lock_claimable(conn: Connection, batch_nos: Sequence[int], now: datetime) -> list[ClaimableBatch]:
     return [ClaimableBatch(**row) for row in await conn.fetch(_Q["lock_claimable"], batch_nos, now)]
 
@@ -141,11 +98,6 @@ async def count_claimed(conn: Connection, model: str, counts: Sequence[tuple[int
 
 async def start_batches(conn: Connection, batch_nos: Sequence[int], now: datetime) -> None:
     await conn.execute(_Q["start_batches"], batch_nos, now)
-
-
-async def assert_alive(conn: Connection, worker_no: int) -> bool:
-    """False when the worker's lease has lapsed: it must not claim."""
-    return await conn.fetchval(_Q["assert_alive"], worker_no) is not None
 
 
 async def unstartable_batches(conn: Connection, batch_nos: Sequence[int], min_role: Role, now: datetime) -> set[int]:

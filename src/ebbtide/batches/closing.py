@@ -1,22 +1,27 @@
-"""Bounded steps towards the end: waiting items of closing batches, what lapsed workers held, retention, removal.
+"""Background steps: end waiting items of closing batches, requeue the items of dead workers, delete expired batches,
+remove their rows.
 
 Each step is one transaction and can be repeated after a crash; each returns how much it did, 0 when nothing was left.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
 import structlog
 
 from ebbtide.batches import end_store as store
-from ebbtide.batches import settle_store
+from ebbtide.batches import settle_store, workers_store
 from ebbtide.batches.cancel import hide_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
-from ebbtide.batches.settle_store import AttemptRow, BatchDelta, QueueDelta
+from ebbtide.batches.retry import next_try, wait_after_loss
+from ebbtide.batches.settle_store import AttemptRow, BatchDelta, FailedRow, LockedBatch, QueueDelta, RetriedRow
+from ebbtide.batches.workers_store import HeldItem
 from ebbtide.errors import Unavailable
 from ebbtide.files.retention import HIDDEN_FOR
 from ebbtide.storage.notify import notify
@@ -26,6 +31,8 @@ log = structlog.get_logger(__name__)
 
 STEP_ITEMS: Final = 5_000
 _STEP_BATCHES: Final = 50
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_LOST: Final = ("upstream_error", "The worker that ran this request stopped before its outcome was recorded", 502)
 
 
 async def expire_batches(database: Database, now: datetime) -> int:
@@ -68,46 +75,80 @@ async def finish_batches(conn: Connection, batch_nos: list[int], now: datetime) 
         await notify(conn, DUTY_CHANNEL)
 
 
-async def take_over(database: Database, now: datetime) -> int:
-    """Give the items of lapsed workers back to the queue, each lost try on record with an unknown cost.
+async def take_over(database: Database, now: datetime, rng: random.Random) -> int:
+    """Take from lapsed workers what they held, each lost try on record with an unknown cost; how many items that were.
 
-    Items of batches that only a newer build knows stay for its workers.
+    An item waits for another try, or fails when there is none for it. Items of batches that only a newer build knows
+    stay for its workers.
     """
+    async with database.connection() as conn:
+        lapsed = await workers_store.lapsed_workers(conn)
+    return sum([await _take_over_from(database, worker_no, now, rng) for worker_no in lapsed])
+
+
+async def _take_over_from(database: Database, worker_no: int, now: datetime, rng: random.Random) -> int:
+    """One worker in one transaction, so that batches are locked once and in order."""
     async with database.transaction() as conn:
-        lapsed = await store.lapsed_workers(conn)
-        taken = 0
-        for worker_no in lapsed:
-            held = await store.held_batches(conn, worker_no, _STEP_BATCHES)
-            if held:
-                await settle_store.lock_batches(conn, held)
-                taken += await _take_items(conn, worker_no, held, now)
-            await store.end_lapsed(conn, worker_no)
-        if taken:
+        if not await workers_store.lock_lapsed(conn, worker_no):
+            return 0
+        held = await workers_store.held_batches(conn, worker_no, _STEP_BATCHES)
+        batches = await settle_store.lock_batches(conn, held)
+        lost = await workers_store.held_items(conn, worker_no, held)
+        if lost:
+            await settle_store.add_attempts(conn, worker_no, [_lost_attempt(item) for item in lost], now)
+            await _move_lost(conn, lost, batches, (now, rng))
+            await finish_batches(conn, held, now)
             await notify(conn, WORK_CHANNEL)
             await notify(conn, DUTY_CHANNEL)
-    return taken
-
-
-async def _take_items(conn: Connection, worker_no: int, held: list[int], now: datetime) -> int:
-    lost = await store.take_over(conn, worker_no, held, now)
-    if not lost:
-        return 0
-    await settle_store.add_attempts(conn, worker_no, [_lost_attempt(item) for item in lost], now)
-    by_batch = Counter(item.batch_no for item in lost)
-    by_queue = Counter((item.batch_no, item.model) for item in lost)
-    await settle_store.count_settled(conn, [_unknown(batch_no, count) for batch_no, count in sorted(by_batch.items())])
-    await settle_store.count_released(
-        conn, [QueueDelta(batch_no, model, n, n, now) for (batch_no, model), n in sorted(by_queue.items())]
-    )
+        await workers_store.end_lapsed(conn, worker_no)
     return len(lost)
 
 
-def _lost_attempt(item: store.LostItem) -> AttemptRow:
+async def _move_lost(
+    conn: Connection, lost: Sequence[HeldItem], batches: Mapping[int, LockedBatch], when: tuple[datetime, random.Random]
+) -> None:
+    """Put lost items back for another try, or end those that have none left; `when`: the time, and for the jitter."""
+    now, rng = when
+    failed: list[FailedRow] = []
+    retried: dict[HeldItem, RetriedRow] = {}
+    for item in lost:
+        attempts, window_end = item.attempts + 1, batches[item.batch_no].expires_at
+        ready_at = next_try(now, wait_after_loss(attempts, rng), attempts, window_end)
+        if ready_at is None:
+            failed.append(FailedRow(item.batch_no, item.id, item.claim_epoch, *_LOST, None))
+        else:
+            retried[item] = RetriedRow(item.batch_no, item.id, item.claim_epoch, *_LOST, 1, ready_at)
+    await settle_store.fail(conn, failed)
+    await settle_store.retry(conn, list(retried.values()))
+    await settle_store.count_settled(conn, _lost_by_batch(lost, failed))
+    await settle_store.count_released(conn, _lost_by_queue(lost, retried))
+
+
+def _lost_by_batch(lost: Sequence[HeldItem], failed: Sequence[FailedRow]) -> list[BatchDelta]:
+    tries = Counter(item.batch_no for item in lost)
+    ended = Counter(row.batch_no for row in failed)
+    return [BatchDelta(no, 0, ended[no], 0, 0, 0, 0, Decimal(0), count, 0) for no, count in sorted(tries.items())]
+
+
+def _lost_by_queue(lost: Sequence[HeldItem], retried: Mapping[HeldItem, RetriedRow]) -> list[QueueDelta]:
+    released = Counter((item.batch_no, item.model) for item in lost)
+    waiting: dict[tuple[int, str], list[datetime]] = {queue: [] for queue in released}
+    for item, row in retried.items():
+        waiting[item.batch_no, item.model].append(row.ready_at)
+    return [
+        QueueDelta(
+            *queue, released=count, queued=len(waiting[queue]), next_ready_at=min(waiting[queue], default=_NEVER)
+        )
+        for queue, count in sorted(released.items())
+    ]
+
+
+def _lost_attempt(item: HeldItem) -> AttemptRow:
     return AttemptRow(
         batch_no=item.batch_no,
         item_id=item.id,
         claim_epoch=item.claim_epoch,
-        attempt=item.attempts,
+        attempt=item.attempts + 1,
         model=item.model,
         route=None,
         outcome="lost",
@@ -121,10 +162,6 @@ def _lost_attempt(item: store.LostItem) -> AttemptRow:
         reasoning_tokens=None,
         cost_usd=None,
     )
-
-
-def _unknown(batch_no: int, count: int) -> BatchDelta:
-    return BatchDelta(batch_no, 0, 0, 0, 0, 0, 0, Decimal(0), count, 0)
 
 
 async def retire_batches(database: Database, now: datetime, limit: int = 100) -> int:
@@ -153,4 +190,4 @@ async def purge_batches(database: Database, now: datetime) -> int:
 async def prune_workers(database: Database) -> None:
     """Forget the workers that ended long ago."""
     async with database.transaction() as conn:
-        await store.prune_workers(conn)
+        await workers_store.prune_workers(conn)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 
@@ -113,22 +114,8 @@ async def store_direct(intake: Intake, principal: Principal, direct: Direct, wis
     """Store a batch of checked requests in one transaction; it is open from the start. Raises as create_batch does."""
     now = intake.clock.now()
     hours = intake.settings.batch_completion_window_hours
-    new = store.NewBatch(
-        id=ids.batch_id(),
-        account_id=principal.account_id,
-        key_id=principal.key_id,
-        api_surface="openai_inline",
-        target=direct.target,
-        input_id=ids.file_id(),
-        metadata=wish.metadata,
-        completion_window=f"{hours}h" if hours else "none",
-        retention_days=intake.settings.batch_retention_days,
-        phase="open",
-        created_at=now,
-        expires_at=window_end(now, hours),
-        total=len(direct.items),
-        model=store.model_of(direct.items),
-    )
+    requests = _Requests("openai_inline", direct.target, ids.file_id(), direct.items)
+    new = _new_batch(intake, principal, wish, requests, _Window(now, hours, f"{hours}h" if hours else "none"))
     lines = direct.lines
     file = StoredFile(new.input_id, new.account_id, None, DIRECT, _DIRECT_NAME, lines.size, direct.digest, now, None)
     async with intake.database.transaction() as conn:
@@ -170,34 +157,63 @@ def _at_index(error: InvalidRequest, index: int) -> InvalidRequest:
 async def _create_from_file(intake: Intake, principal: Principal, create: CreateBatch, wish: Wish) -> Job:
     assert create.input_file_id is not None
     assert create.endpoint is not None
-    now, batch_id = intake.clock.now(), ids.batch_id()
+    now = intake.clock.now()
     hours = FILE_WINDOW_HOURS if intake.settings.batch_completion_window_hours else 0
+    requests = _Requests("openai_file", ENDPOINT_AT[create.endpoint].target, create.input_file_id)
+    new = _new_batch(intake, principal, wish, requests, _Window(now, hours, f"{FILE_WINDOW_HOURS}h"))
     async with intake.database.transaction() as conn:
-        await claim_key(conn, principal.account_id, wish.once, batch_id, now)
+        await claim_key(conn, new.account_id, wish.once, new.id, now)
         file = await get_file(conn, create.input_file_id, now)
         if file is None or file.account_id != principal.account_id or file.purpose != UPLOADED:
             raise InvalidRequest(
                 f"input_file_id names no uploaded batch file of yours: {create.input_file_id}", param="input_file_id"
             )
-        new = store.NewBatch(
-            id=batch_id,
-            account_id=principal.account_id,
-            key_id=principal.key_id,
-            api_surface="openai_file",
-            target=ENDPOINT_AT[create.endpoint].target,
-            input_id=file.id,
-            metadata=wish.metadata,
-            completion_window=f"{FILE_WINDOW_HOURS}h",
-            retention_days=intake.settings.batch_retention_days,
-            phase="validating",
-            created_at=now,
-            expires_at=window_end(now, hours),
-            total=0,
-        )
         await _admit(conn, intake.settings, new)
         await store.insert_batch(conn, new)
         await notify(conn, DUTY_CHANNEL)
         return await read_batch(conn, new.id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """A batch's requests: how they came, what for, the file of their lines; `items` None until that has been read."""
+
+    api_surface: str
+    target: Target
+    input_id: str
+    items: Sequence[Item] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """When a batch begins, for how many hours (0: no end), and how that is told."""
+
+    begins: datetime
+    hours: int
+    told: str
+
+
+def _new_batch(
+    intake: Intake, principal: Principal, wish: Wish, requests: _Requests, window: _Window
+) -> store.NewBatch:
+    """The row of a new batch: open, or validating while its requests are still to be read."""
+    items = requests.items
+    return store.NewBatch(
+        id=ids.batch_id(),
+        account_id=principal.account_id,
+        key_id=principal.key_id,
+        api_surface=requests.api_surface,
+        target=requests.target,
+        input_id=requests.input_id,
+        metadata=wish.metadata,
+        completion_window=window.told,
+        retention_days=intake.settings.batch_retention_days,
+        phase="validating" if items is None else "open",
+        created_at=window.begins,
+        expires_at=window_end(window.begins, window.hours),
+        total=0 if items is None else len(items),
+        model=None if items is None else store.model_of(items),
+    )
 
 
 async def _admit(conn: Connection, settings: Settings, new: store.NewBatch) -> None:

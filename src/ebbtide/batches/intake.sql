@@ -1,6 +1,6 @@
 -- name: lock_creator
 -- Take the creator's account row (limits are counted under it) and tell whether it may still act through its key.
-select a.state = 'active' and k.revoked_at is null and (k.expires_at is null or k.expires_at > $3) as valid
+select may_act(a.state, k.revoked_at, k.expires_at, $3) as valid
 from accounts a join api_keys k on k.account_id = a.id
 where a.id = $1 and k.id = $2
 for no key update of a;

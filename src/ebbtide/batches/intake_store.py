@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS, Item
+from ebbtide.batches.model import BATCH_SCHEMA_VERSION, KNOWN, Item
 from ebbtide.dialects.values import Target
 from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
@@ -124,7 +124,7 @@ async def ensure_user_state(conn: Connection, account_id: str, now: datetime) ->
 
 
 async def claim_validation(conn: Connection, worker_no: int) -> Validation | None:
-    row = await conn.fetchrow(_Q["claim_validation"], worker_no, list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
+    row = await conn.fetchrow(_Q["claim_validation"], worker_no, *KNOWN)
     return None if row is None else Validation(**row)
 
 

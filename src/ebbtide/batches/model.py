@@ -16,8 +16,9 @@ from ebbtide.dialects.values import ENDPOINT_FOR, ENDPOINTS, Target
 SURFACES: Final = ("openai_inline", "openai_file")
 TARGETS: Final = tuple(endpoint.target for endpoint in ENDPOINTS)
 BATCH_SCHEMA_VERSION: Final = 2  # the newest it can run, and what it writes
+KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 
-WORK_CHANNEL: Final = "ebbtide_work"  # something may be claimed; the payload names the model, or nothing
+WORK_CHANNEL: Final = "ebbtide_work"  # something may be claimed
 DUTY_CHANNEL: Final = "ebbtide_duty"  # a batch waits to be validated, closed or sealed
 
 
@@ -81,7 +82,7 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        return self.status in FINAL_STATUSES
+        return self.phase == "sealed"
 
     @property
     def finished(self) -> int:

@@ -13,8 +13,7 @@ from typing import Final
 
 from asyncpg import Record
 
-from ebbtide.batches.claim_store import KNOWN
-from ebbtide.batches.model import WORK_CHANNEL
+from ebbtide.batches.model import KNOWN, WORK_CHANNEL
 from ebbtide.errors import InvalidRequest
 from ebbtide.records.audit import Deed, add_audit
 from ebbtide.settings.snapshot import Settings
@@ -64,7 +63,7 @@ async def set_model_limit(database: Database, model: str, limit: int | None, act
             return
         await conn.execute(_Q["put_model_limit"], model, limit, now, actor)
         await add_audit(conn, Deed(actor, "model.batch_limit", model, detail={"old": before, "new": limit}), now)
-        await notify(conn, WORK_CHANNEL, model)
+        await notify(conn, WORK_CHANNEL)
 
 
 def _figures(row: Record, settings: Settings, now: datetime) -> ModelFigures:

@@ -20,10 +20,9 @@ left join batch_model_limits l on l.model = m.model
 left join batch_model_state s on s.model = m.model
 left join (
     select b.model, sum(b.running)::int as running,
-           sum(b.queued) filter (where j.phase = 'open' and j.closing is null and not j.results_full
-                                 and j.deleted_at is null and (j.expires_at is null or j.expires_at > $2)
-                                 and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5)::int
-               as queued
+           sum(b.queued) filter (
+               where batch_may_start(j.phase, j.closing, j.results_full, j.deleted_at, j.expires_at, $2)
+                 and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5)::int as queued
     from batch_queues b join batch_jobs j on j.no = b.batch_no
     group by b.model
 ) q on q.model = m.model

@@ -1,6 +1,7 @@
 -- name: lock_batches
 -- Lock the batches a settle touches, in order.
-select no, closing, results_full, result_bytes from batch_jobs where no = any($1) order by no for no key update;
+select no, closing is not null or results_full as stops, expires_at, result_bytes from batch_jobs
+where no = any($1) order by no for no key update;
 
 -- name: mark_full
 -- Batches whose answers have reached their storage limit: nothing more of them starts.
@@ -11,6 +12,11 @@ update batch_jobs set results_full = true where no = any($1) and not results_ful
 insert into batch_result_segments (batch_no, data)
 select batch_no, data from unnest($1::bigint[], $2::bytea[]) with ordinality as s(batch_no, data, n) order by n
 returning id;
+
+-- name: drop_segments
+-- Answers stored in this settle that turned out to be nobody's.
+delete from batch_result_segments s using unnest($1::bigint[], $2::bigint[]) as v(batch_no, id)
+where s.batch_no = v.batch_no and s.id = v.id;
 
 -- name: complete
 -- Running items that succeeded, if this worker's claim still stands.
@@ -69,17 +75,6 @@ set running = q.running - d.released, queued = q.queued + d.queued,
 from unnest($1::bigint[], $2::text[], $3::int[], $4::int[], $5::timestamptz[])
      as d(batch_no, model, released, queued, next_ready_at)
 where q.batch_no = d.batch_no and q.model = d.model;
-
--- name: add_service
--- What accounts' items took, added to their recent batch time, which halves every five minutes (see lock_user_states).
-update batch_user_state u
-set service_seconds = d.seconds +
-        case when u.service_seconds < 0.001 or u.service_at < $3::timestamptz - interval '8 hours' then 0
-             else u.service_seconds * 0.5::float8 ^ greatest(extract(epoch from $3 - u.service_at)::float8 / 300, 0)
-        end,
-    service_at = greatest(u.service_at, $3)
-from unnest($1::text[], $2::float8[]) as d(account_id, seconds)
-where u.account_id = d.account_id;
 
 -- name: finish_batches
 -- Batches of which every item is final: direct ones end here, those from a file get their result files next.

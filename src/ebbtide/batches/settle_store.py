@@ -28,7 +28,7 @@ class CompletedRow(NamedTuple):
 
 
 class FailedRow(NamedTuple):
-    """An item that failed for good."""
+    """An item that failed for good; `request_id` None when its outcome was lost."""
 
     batch_no: int
     id: int
@@ -36,7 +36,7 @@ class FailedRow(NamedTuple):
     error_code: str
     error_message: str
     error_status: int
-    request_id: str
+    request_id: str | None
 
 
 class RetriedRow(NamedTuple):
@@ -107,16 +107,17 @@ class QueueDelta(NamedTuple):
 
 
 class LockedBatch(NamedTuple):
-    """A locked batch: whether nothing of it starts any more, and the raw bytes of answers it has stored."""
+    """A locked batch: whether nothing of it starts any more, when its window ends, the raw bytes of its answers."""
 
     stops: bool
+    expires_at: datetime | None
     result_bytes: int
 
 
 async def lock_batches(conn: Connection, batch_nos: Sequence[int]) -> dict[int, LockedBatch]:
     """Locks the batches that still exist, in order."""
     rows = await conn.fetch(_Q["lock_batches"], batch_nos)
-    return {r["no"]: LockedBatch(r["closing"] is not None or r["results_full"], r["result_bytes"]) for r in rows}
+    return {row["no"]: LockedBatch(row["stops"], row["expires_at"], row["result_bytes"]) for row in rows}
 
 
 async def mark_full(conn: Connection, batch_nos: Sequence[int]) -> None:
@@ -126,6 +127,12 @@ async def mark_full(conn: Connection, batch_nos: Sequence[int]) -> None:
 async def add_segments(conn: Connection, segments: Sequence[tuple[int, bytes]]) -> list[int]:
     """Stores (batch, compressed answers); returns their ids in the same order."""
     return [row["id"] for row in await conn.fetch(_Q["add_segments"], *_columns(segments))]
+
+
+async def drop_segments(conn: Connection, segments: Sequence[tuple[int, int]]) -> None:
+    """Removes (batch, id) that no item refers to."""
+    if segments:
+        await conn.execute(_Q["drop_segments"], *_columns(segments))
 
 
 async def complete(conn: Connection, rows: Sequence[CompletedRow]) -> set[ItemKey]:
@@ -158,10 +165,6 @@ async def count_settled(conn: Connection, deltas: Sequence[BatchDelta]) -> None:
 async def count_released(conn: Connection, deltas: Sequence[QueueDelta]) -> None:
     if deltas:
         await conn.execute(_Q["count_released"], *_columns(deltas))
-
-
-async def add_service(conn: Connection, seconds: dict[str, float], now: datetime) -> None:
-    await conn.execute(_Q["add_service"], list(seconds), list(seconds.values()), now)
 
 
 async def finish_batches(conn: Connection, batch_nos: Sequence[int], now: datetime) -> dict[int, str]:

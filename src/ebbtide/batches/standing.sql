@@ -28,6 +28,19 @@ on conflict (model) do update
 set failures = excluded.failures, rest_level = excluded.rest_level, rest_until = excluded.rest_until,
     rest_reason = excluded.rest_reason, waiting_since = excluded.waiting_since, alerted_at = excluded.alerted_at;
 
+-- name: lock_user_states
+-- Lock the accounts a transaction touches, in order, and read their recent batch time.
+select account_id, at_cap, recent_service(service_seconds, service_at, $2) as service_seconds from batch_user_state
+where account_id = any($1) order by account_id for no key update;
+
+-- name: add_service
+-- What accounts' items took, added to their recent batch time.
+update batch_user_state u
+set service_seconds = d.seconds + recent_service(u.service_seconds, u.service_at, $3),
+    service_at = greatest(u.service_at, $3)
+from unnest($1::text[], $2::float8[]) as d(account_id, seconds)
+where u.account_id = d.account_id;
+
 -- name: set_at_cap
 -- Accounts whose role's cap keeps them from more slots, or does no longer; the rows are locked.
 update batch_user_state u set at_cap = v.at_cap

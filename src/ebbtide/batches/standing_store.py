@@ -1,4 +1,4 @@
-"""What stands in the way of work, or does not: rooms and rests of models, parked accounts and keys, reservations.
+"""What stands in the way of work, or does not: rooms and rests of models, accounts and keys, reservations.
 
 One typed function per statement; what they mean together is ebbtide.worker's.
 """
@@ -62,6 +62,25 @@ async def save_model_state(conn: Connection, model: str, state: ModelState) -> N
         state.waiting_since,
         state.alerted_at,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class UserState:
+    """An account's recent batch time in seconds, and whether its role's cap was last seen to hold it back."""
+
+    service: float
+    at_cap: bool
+
+
+async def lock_user_states(conn: Connection, account_ids: Sequence[str], now: datetime) -> dict[str, UserState]:
+    """By account; every account is locked until the transaction ends."""
+    rows = await conn.fetch(_Q["lock_user_states"], account_ids, now)
+    return {row["account_id"]: UserState(float(row["service_seconds"]), row["at_cap"]) for row in rows}
+
+
+async def add_service(conn: Connection, seconds: Mapping[str, float], now: datetime) -> None:
+    """`seconds` by account; the rows are locked."""
+    await conn.execute(_Q["add_service"], list(seconds), list(seconds.values()), now)
 
 
 async def set_at_cap(conn: Connection, accounts: Mapping[str, bool]) -> None:

@@ -2,7 +2,7 @@
 
 Every verb is a guarded statement in this room's SQL, and a test runs every verb from every state. Those of items have
 the verbs' names (`claim` is claim_items); those of batches are open_batch, reject_batch, cancel_batch of one that is
-still unread, finish_batches for both ways to finish, and seal.
+still unread, finish_batches for both ways to finish, and seal. What a lapsed worker held moves by `retry` and `fail`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ ITEM_MOVES: Final[Moves] = {
     "fail": {"running": "failed"},
     "retry": {"running": "queued"},
     "hand_back": {"running": "queued"},
-    "take_over": {"running": "queued"},
     "cancel": {"queued": "cancelled"},
     "expire": {"queued": "expired"},
     "run_out": {"queued": "failed"},
@@ -47,4 +46,5 @@ def final_states(moves: Moves) -> frozenset[str]:
 
 
 FINAL_ITEMS: Final = final_states(ITEM_MOVES)
-FINAL_STATUSES: Final = frozenset({"completed", "failed", "expired", "cancelled"})
+CLOSINGS: Final = frozenset({"cancelled", "expired", "failed"})  # why nothing more of a batch starts
+FINAL_STATUSES: Final = CLOSINGS | {"completed"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -19,13 +19,12 @@ from ebbtide.batches.limits import check_queued
 from ebbtide.batches.model import WORK_CHANNEL, Item, LineProblem
 from ebbtide.dialects.values import BOM, ENDPOINT_FOR
 from ebbtide.errors import InvalidRequest, LimitReached
-from ebbtide.files.chunks import Chunk, unpack
-from ebbtide.files.store import read_chunks
+from ebbtide.files.chunks import RawChunk
+from ebbtide.files.download import stream_chunks
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
 
 MAX_PROBLEMS: Final = 1_000
-_CHUNKS_AT_ONCE: Final = 4
 
 
 class LineReader:
@@ -41,8 +40,8 @@ class LineReader:
         self._line = 0
         self._requests = 0
 
-    def read(self, chunk: Chunk) -> None:
-        """Check the lines of one raw chunk; blank ones count as lines and are nothing else."""
+    def read(self, chunk: RawChunk) -> None:
+        """Check the lines of one chunk; blank ones count as lines and are nothing else."""
         for offset, line in _lines(chunk.data):
             if chunk.raw_offset + offset == 0 and line.startswith(BOM):
                 offset, line = offset + len(BOM), line[len(BOM) :]
@@ -110,29 +109,12 @@ async def validate_next(intake: Intake, worker_no: int) -> int:
     reader = LineReader(
         RequestChecker(rules), max_line=settings.batch_max_line_kb * 1024, max_requests=settings.batch_max_requests
     )
-    await _read_file(intake, claimed.input_id, reader)
+    async for chunk in stream_chunks(intake.database, claimed.input_id):
+        await asyncio.to_thread(reader.read, chunk)
+    reader.finish()
     async with intake.database.transaction() as conn:
         await _conclude(conn, intake, (claimed, worker_no), reader)
     return 1
-
-
-async def _read_file(intake: Intake, file_id: str, reader: LineReader) -> None:
-    at = 0
-    while True:
-        async with intake.database.connection() as conn:
-            rows = await read_chunks(conn, file_id, at, _CHUNKS_AT_ONCE)
-        rows = [row for row in rows if row["raw_offset"] >= at]
-        for row in rows:
-            await asyncio.to_thread(_read_chunk, reader, row)
-            at = row["raw_offset"] + row["raw_length"]
-        if not rows:
-            reader.finish()
-            return
-
-
-def _read_chunk(reader: LineReader, row: Any) -> None:
-    number, offset, length, data = row["chunk"], row["raw_offset"], row["raw_length"], row["data"]
-    reader.read(Chunk(number, offset, length, unpack(data)))
 
 
 async def _conclude(conn: Connection, intake: Intake, claim: tuple[store.Validation, int], reader: LineReader) -> None:
@@ -143,6 +125,7 @@ async def _conclude(conn: Connection, intake: Intake, claim: tuple[store.Validat
     if not await store.lock_validating(conn, batch.no, worker_no):
         return
     problems = list(reader.problems)
+    # A batch whose creator may no longer act opens all the same: the first claim fails it, and says why.
     if not problems and valid:
         unfinished = await store.count_unfinished(conn, batch.account_id)
         try:

@@ -1,6 +1,6 @@
 """Bytes at rest: zstd frames of about 1 MiB, cut only at the end of a line, so that a line lies in one chunk.
 
-A packer spools finished chunks to a temporary file: memory stays flat, and the database sees nothing until all is in.
+Finished chunks go to a temporary file, so memory stays flat; the caller decides when to store them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ class Chunk:
     number: int
     raw_offset: int
     raw_length: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RawChunk:
+    """One chunk as it came in: its number, how many raw bytes come before it, and its own."""
+
+    number: int
+    raw_offset: int
     data: bytes
 
 

@@ -13,6 +13,7 @@ from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.files", "store.sql")
+_COPY_SECONDS = 1_200  # for 2 GiB, the most that BATCH_MAX_BODY_MB allows, at under 2 MiB a second
 
 
 async def lock_account(conn: Connection, account_id: str) -> None:
@@ -45,10 +46,12 @@ async def insert_file(conn: Connection, file: StoredFile, chunks: Iterable[Chunk
 
 
 async def add_chunks(conn: Connection, file_id: str, chunks: Iterable[Chunk]) -> None:
+    """In one COPY, with the time that the largest file takes."""
     await conn.copy_records_to_table(
         "batch_file_chunks",
         records=((file_id, c.number, c.raw_offset, c.raw_length, c.data) for c in chunks),
         columns=["file_id", "chunk", "raw_offset", "raw_length", "data"],
+        timeout=_COPY_SECONDS,
     )
 
 

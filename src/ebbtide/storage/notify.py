@@ -1,4 +1,6 @@
-"""Wake-ups across processes through NOTIFY and LISTEN. They make things sooner, never right: every caller also polls.
+"""Wake-ups across processes through NOTIFY and LISTEN.
+
+They only save waiting; nothing depends on them for correctness, since every caller also polls.
 
 LISTEN needs a connection of its own that stays on one server, so through a transaction pooler it does not work; there
 the listener says so once and wakes nobody. After each reconnection everyone is woken, since a message may be lost.
@@ -29,22 +31,29 @@ _SQL = load_queries("ebbtide.storage", "notify.sql")
 log = structlog.get_logger(__name__)
 
 
-async def notify(connection: Connection, channel: str, payload: str = "") -> None:
-    """Wake whoever listens on `channel`, once the transaction of `connection` commits; `payload` under 8,000 bytes."""
-    await connection.execute(_SQL["notify"], channel, payload)
+async def notify(connection: Connection, channel: str) -> None:
+    """Wake whoever listens on `channel`, once the transaction of `connection` commits."""
+    await connection.execute(_SQL["notify"], channel)
 
 
 class Wake:
-    """One subscriber's bell: rung by messages and reconnections, silent again once waited for."""
+    """One subscriber's bell: rung by messages and reconnections, silent again once waited for.
 
-    def __init__(self, on_payload: Callable[[str], None] | None) -> None:
+    `on_news` is called for those first, and not when the subscriber itself rings.
+    """
+
+    def __init__(self, on_news: Callable[[], None] | None = None) -> None:
         self._event = asyncio.Event()
-        self._on_payload = on_payload
+        self._on_news = on_news
 
-    def ring(self, payload: str | None = None) -> None:
-        """Wake the waiter; `payload` is None when something may have been missed."""
-        if payload is not None and self._on_payload is not None:
-            self._on_payload(payload)
+    def tell(self) -> None:
+        """Something was said, or may have been missed: wake the waiter."""
+        if self._on_news is not None:
+            self._on_news()
+        self.ring()
+
+    def ring(self) -> None:
+        """Wake the waiter."""
         self._event.set()
 
     async def wait(self, timeout: float) -> bool:
@@ -82,9 +91,9 @@ class Listener:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    def subscribe(self, channel: str, on_payload: Callable[[str], None] | None = None) -> Wake:
-        """A bell that each message on `channel` rings; `on_payload` is called with its payload first."""
-        bell = Wake(on_payload)
+    def subscribe(self, channel: str, on_news: Callable[[], None] | None = None) -> Wake:
+        """A bell that each message on `channel` rings, and each reconnection; `on_news` is called first."""
+        bell = Wake(on_news)
         self._bells[channel].append(bell)
         self._changed.set()
         return bell
@@ -123,8 +132,8 @@ class Listener:
             self._changed.clear()
             fresh = [channel for channel in self._bells if channel not in heard]
             for channel in fresh:
-                await connection.add_listener(channel, self._ring)
-                self._ring_all(channel, None)
+                await connection.add_listener(channel, self._heard)
+                self._tell_all(channel)
             heard.update(fresh)
             self.listening.set()
             with suppress(TimeoutError):
@@ -136,12 +145,12 @@ class Listener:
     def _look_again(self, connection: object) -> None:
         self._changed.set()
 
-    def _ring(self, connection: object, process: int, channel: str, payload: object) -> None:
-        self._ring_all(channel, str(payload))
+    def _heard(self, connection: object, process: int, channel: str, payload: object) -> None:
+        self._tell_all(channel)
 
-    def _ring_all(self, channel: str, payload: str | None) -> None:
+    def _tell_all(self, channel: str) -> None:
         for bell in self._bells[channel]:
-            bell.ring(payload)
+            bell.tell()
 
 
 async def _close(connection: Connection) -> None:

@@ -1,6 +1,6 @@
 -- name: notify
 -- Tells everyone who listens on the channel, when the transaction commits.
-select pg_notify($1, $2)
+select pg_notify($1, '')
 
 -- name: check_alive
 -- Whether the connection still answers.

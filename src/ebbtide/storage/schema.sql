@@ -14,7 +14,7 @@ create table accounts (
     daily_quota_usd   numeric(24, 12) check (daily_quota_usd >= 0),    -- null: none
     monthly_quota_usd numeric(24, 12) check (monthly_quota_usd >= 0)
 );
--- A name is taken while its account lives (accounts.create_account).
+-- A name is taken while its account lives (accounts.add_account).
 create unique index accounts_name on accounts (name) where state <> 'deleted';
 
 create table api_keys (
@@ -67,11 +67,11 @@ create table batch_files (
     check ((state = 'stored') = (sha256 is not null)),
     check ((purpose = 'batch_output') = (batch_id is not null))
 );
--- An account's files, newest first, and what they weigh (files.list_files, files.stored_bytes).
+-- An account's files, newest first, and what they weigh (files.list_newest, files.list_oldest, files.stored_bytes).
 create index batch_files_account on batch_files (account_id, no) where deleted_at is null and purpose <> 'batch_direct';
--- The files of one batch (batches.delete_batch, delivery.seal).
+-- The files of one batch (files.delete_batch_files, files.drop_unfinished).
 create index batch_files_batch on batch_files (batch_id) where batch_id is not null;
--- What is due for removal (files.expire_files, files.purge_files).
+-- What is due for removal (files.expire_files, files.removable_files).
 create index batch_files_expiring on batch_files (expires_at) where deleted_at is null and expires_at is not null;
 create index batch_files_deleted on batch_files (deleted_at) where deleted_at is not null;
 
@@ -84,7 +84,7 @@ create table batch_file_chunks (
     primary key (file_id, chunk)
 );
 alter table batch_file_chunks alter column data set storage external;
--- Range requests (files.read_range).
+-- A range of a file (files.read_chunks).
 create index batch_file_chunks_offset on batch_file_chunks (file_id, raw_offset);
 
 -- Work ---------------------------------------------------------------------------------------------------------------
@@ -100,6 +100,29 @@ returns text immutable parallel safe language sql as $$
         when in_progress_at is null then 'validating'
         else 'in_progress'
     end
+$$;
+
+-- Whether requests of a batch may start. Nothing else decides that.
+create function batch_may_start(
+    phase text, closing text, results_full boolean, deleted_at timestamptz, expires_at timestamptz, moment timestamptz)
+returns boolean immutable parallel safe language sql as $$
+    select phase = 'open' and closing is null and not results_full and deleted_at is null
+       and (expires_at is null or expires_at > moment)
+$$;
+
+-- Whether an account may still act through one of its keys.
+create function may_act(account_state text, revoked_at timestamptz, key_expires_at timestamptz, moment timestamptz)
+returns boolean immutable parallel safe language sql as $$
+    select account_state = 'active' and revoked_at is null and (key_expires_at is null or key_expires_at > moment)
+$$;
+
+-- What is left at a moment of an account's batch time: halved every five minutes, and nothing after eight hours or once
+-- it is less than a millisecond, since a number too small for its type is an error.
+create function recent_service(service_seconds double precision, service_at timestamptz, moment timestamptz)
+returns double precision immutable parallel safe language sql as $$
+    select case when service_seconds < 0.001 or moment - service_at > interval '8 hours' then 0
+                else service_seconds * 0.5::float8 ^ greatest(extract(epoch from moment - service_at)::float8 / 300, 0)
+           end
 $$;
 
 create table batch_jobs (
@@ -165,10 +188,10 @@ create unique index batch_jobs_no on batch_jobs (no);
 create index batch_jobs_account on batch_jobs (account_id, no) where deleted_at is null;
 -- What is unfinished: limits at creation, and the worker's duties (validate, close, expire, seal).
 create index batch_jobs_unfinished on batch_jobs (phase, account_id) where phase <> 'sealed';
--- Retention and removal (batches.retire_batches, batches.purge_batches).
+-- Retention and removal (batches.retire_batches, batches.removable_batches).
 create index batch_jobs_retention on batch_jobs (results_expires_at) where phase = 'sealed' and deleted_at is null;
 create index batch_jobs_deleted on batch_jobs (deleted_at) where deleted_at is not null;
--- Whether a file's bytes are still needed (files.purge_files).
+-- Whether a file's bytes are still needed (files.removable_files).
 create index batch_jobs_input on batch_jobs (input_id);
 
 -- Narrow on purpose: bodies stay in batch_file_chunks, answers in batch_result_segments. Ids ascend in submission order.
@@ -204,7 +227,7 @@ create table batch_items (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000
 );
--- Claiming, and sweeping what will not start (batches.claim_items, batches.close_items).
+-- Claiming, and sweeping what will not start (batches.claim_items, batches.cancel, batches.give_up).
 create index batch_items_queued on batch_items (batch_no, model, ready_at, id) where state = 'queued';
 -- What a worker holds: take-over, hand-back, whether a batch may be deleted.
 create index batch_items_running on batch_items (worker_no, batch_no) where state = 'running';
@@ -398,7 +421,7 @@ create table batch_idempotency (
     forget_at    timestamptz,
     primary key (account_id, key)
 );
--- The key of a batch (batches.hide_batch), and what may be forgotten (batches.forget_keys).
+-- The key of a batch (batches.bury_keys), and what may be forgotten (batches.forget_keys).
 create index batch_idempotency_batch on batch_idempotency (batch_id);
 create index batch_idempotency_forget on batch_idempotency (forget_at) where forget_at is not null;
 
@@ -444,7 +467,7 @@ create table batch_webhook_events (
     last_error   text,
     check ((state = 'pending') = (next_at is not null))
 );
--- An account's events, newest first (delivery.list_events), and its next one (delivery.claim_event).
+-- An account's events, newest first (delivery.list_events), and its next one (delivery.claim_events).
 create index batch_webhook_events_account on batch_webhook_events (account_id, no);
 create index batch_webhook_events_pending on batch_webhook_events (account_id, next_at, no) where state = 'pending';
 -- What is old (delivery.prune_events).
@@ -476,7 +499,7 @@ create table api_logs (
     primary key (at, id)
 ) partition by range (at);
 create table api_logs_default partition of api_logs default;
--- Newest first, by batch or by account (records.list_requests).
+-- Newest first, by batch or by account: for operators' own queries.
 create index api_logs_batch on api_logs (batch_job_id, at) where batch_job_id is not null;
 create index api_logs_account on api_logs (account_id, at);
 

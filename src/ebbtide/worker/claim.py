@@ -15,10 +15,12 @@ from typing import Final
 from ebbtide.accounts.quotas import WAIT_FOR_RUNNING
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store as store
-from ebbtide.batches import standing_store
-from ebbtide.batches.claim_store import Candidate, ClaimedItem, HeldSlots, UserState
+from ebbtide.batches import standing_store, workers_store
+from ebbtide.batches.claim_store import Candidate, ClaimedItem
 from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
+from ebbtide.batches.standing_store import UserState
+from ebbtide.batches.workers_store import HeldSlots
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
@@ -90,17 +92,17 @@ class Claimer:
         candidates = await self._candidates(work_round)
         if not candidates and not self._lanes.of_model(work_round.model):
             return 0
-        era = self._lanes.era
+        generation = self._lanes.generation
         async with self._context.database.transaction() as conn:
             limits, works = await self._claim(conn, work_round, candidates)
-        if self._lanes.era != era:
+        if self._lanes.generation != generation:
             return 0  # the lease was lost on the way: what was claimed is taken over with the rest
         self._lanes.add(works)
         self._holdings.add(works)
         self._lanes.limits_set(work_round.model)
         for account_id, limit in limits.items():
             self._lanes.lane(work_round.model, account_id).limit = limit
-            self._lanes.pump(work_round.model, account_id)
+            self._lanes.start_waiting(work_round.model, account_id)
         self._lanes.forget_empty(work_round.model)
         self._pace.claimed(time.monotonic() - began)
         return len(works)
@@ -131,13 +133,17 @@ class Claimer:
         self, conn: Connection, work_round: Round, candidates: list[Candidate]
     ) -> tuple[dict[str, int], list[Work]]:
         model = work_round.model
-        if not await store.assert_alive(conn, work_round.worker_no):
+        if not await workers_store.assert_alive(conn, work_round.worker_no):
             raise LeaseLost(work_round.worker_no)
         await store.lock_model(conn, model)
         accounts = sorted({c.account_id for c in candidates} | set(self._lanes.of_model(model)))
-        states = await store.lock_user_states(conn, accounts, work_round.now)
+        states = await standing_store.lock_user_states(conn, accounts, work_round.now)
         paying, money = await look_for_money(conn, candidates, self._holdings, work_round.worker_no, work_round.now)
-        usage = _Usage(await store.list_slots(conn, model), await store.account_slots(conn, accounts, model), states)
+        usage = _Usage(
+            await workers_store.list_slots(conn, model),
+            await workers_store.account_slots(conn, accounts, model),
+            states,
+        )
         room = await self._room(conn, work_round)
         if room.probe is not None:
             paying = candidates_for_probe(paying, room.probe)
@@ -152,7 +158,7 @@ class Claimer:
         works = await self._take(conn, work_round, takes, _Offer(paying, money)) if takes else []
         kept = await self._record_slots(conn, work_round, shares, limits, works)
         if _gives_up(usage.held, work_round.worker_no, kept):
-            await notify(conn, WORK_CHANNEL, model)
+            await notify(conn, WORK_CHANNEL)
         await self._holdings.tell(conn, work_round.worker_no, money.limited, more=works)
         await standing_store.set_at_cap(conn, _news_of_caps(shares, states))
         return limits, works
@@ -291,7 +297,7 @@ class Claimer:
             limits[share.account_id] = min(limits[share.account_id], useful)
             held = max(limits[share.account_id], lane.in_flight)
             rows.append((share.account_id, held, max(share.appetite - held, 0)))
-        await store.set_slots(conn, work_round.model, work_round.worker_no, rows)
+        await workers_store.set_slots(conn, work_round.model, work_round.worker_no, rows)
         return sum(kept for _, kept, _ in rows)
 
 

@@ -45,11 +45,11 @@ class Lane:
 
 
 class Lanes:
-    """All lanes of a worker. `start` is called for each item whose turn has come."""
+    """All lanes of a worker. `start` is called for each item whose turn has come and that nobody else starts."""
 
     def __init__(self, start: Callable[[Work], None]) -> None:
         self._start = start
-        self.era = 0  # goes up each time everything is forgotten
+        self.generation = 0  # goes up each time everything is forgotten
         self._lanes: dict[str, dict[str, Lane]] = {}
         self._set_at: dict[str, float] = {}
 
@@ -79,25 +79,21 @@ class Lanes:
         """No lane's limit holds any more, until a claim round sets it."""
         self._set_at = dict.fromkeys(self._lanes, float("-inf"))
 
-    def pump(self, model: str, account_id: str) -> None:
-        """Start what may start."""
+    def start_waiting(self, model: str, account_id: str) -> None:
+        """Start waiting items while the lane has a free slot."""
         lane = self.lane(model, account_id)
-        if time.monotonic() - self._set_at.get(model, float("inf")) > LIMITS_HOLD:
-            return
-        while lane.waiting and lane.in_flight < lane.limit:
-            lane.in_flight += 1
-            self._start(lane.waiting.popleft())
+        while work := self._take_next(model, lane):
+            self._start(work)
 
-    def finished(self, work: Work, *, pump: bool = True) -> int:
-        """An item of the lane came back: its slot goes to the next one, or with `pump` off waits for a claim round.
-
-        Returns how many still wait behind it.
-        """
+    def finished(self, work: Work) -> Work | None:
+        """An item of the lane came back; returns the one that runs in its slot from now on, which the caller starts."""
         lane = self.lane(work.model, work.batch.account_id)
         lane.in_flight -= 1
-        if pump:
-            self.pump(work.model, work.batch.account_id)
-        return len(lane.waiting)
+        return self._take_next(work.model, lane)
+
+    def freed(self, work: Work) -> None:
+        """An item of the lane came back, and its slot waits for a claim round."""
+        self.lane(work.model, work.batch.account_id).in_flight -= 1
 
     def take_stranded(self) -> list[Work]:
         """Take out the items that wait for models on which no lane has a slot any more."""
@@ -126,8 +122,17 @@ class Lanes:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.era += 1
+        self.generation += 1
         self._lanes.clear()
+
+    def _take_next(self, model: str, lane: Lane) -> Work | None:
+        """The next waiting item, on its way from here on; None while the lane has no free slot."""
+        if time.monotonic() - self._set_at.get(model, float("inf")) > LIMITS_HOLD:
+            return None
+        if not lane.waiting or lane.in_flight >= lane.limit:
+            return None
+        lane.in_flight += 1
+        return lane.waiting.popleft()
 
     def _all(self) -> Iterator[Lane]:
         return (lane for lanes in self._lanes.values() for lane in lanes.values())

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from ebbtide import __version__
-from ebbtide.batches import end_store as store
+from ebbtide.batches import workers_store as store
 from ebbtide.errors import Unavailable
 from ebbtide.storage.pool import Database
 

@@ -15,7 +15,7 @@ CACHE_BYTES: Final = 64 << 20
 _Place = tuple[str, int]  # input file, chunk
 
 
-class Lines:
+class LineCache:
     """A cache of opened chunks, bounded in bytes; the one that was used longest ago goes first."""
 
     def __init__(self, database: Database) -> None:

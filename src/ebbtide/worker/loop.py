@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Coroutine
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -33,13 +33,13 @@ from ebbtide.worker.claim import Claimer, LeaseLost, Round
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
-from ebbtide.worker.lines import Lines
+from ebbtide.worker.lines import LineCache
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.room import prefetch
-from ebbtide.worker.run import Runner, interrupted
+from ebbtide.worker.run import Runner
 from ebbtide.worker.settle import Settler
-from ebbtide.worker.verdicts import UNWELL, Done, sign
+from ebbtide.worker.verdicts import UNWELL, FinishedItem, sign
 
 log = structlog.get_logger(__name__)
 
@@ -62,16 +62,15 @@ class Worker:
         self._claimer = Claimer(context, self._lanes, self._pace, self._holdings)
         self._settler = Settler(context, self._pace, self._holdings, self._rng)
         self._lease = lease
-        self._runner = Runner(Lines(context.database), context.catalog, context.dispatcher, context.settings)
+        self._runner = Runner(LineCache(context.database), context.catalog, context.dispatcher, context.settings)
         delivery = Delivery(context.database, context.settings, context.clock, context.poster)
         self._deliverer = Deliverer(delivery, lambda: lease.worker_no)
         self._alerts = Alerts(context.database, lambda: context.settings.current, context.poster)
-        self._running: dict[asyncio.Task[None], Work] = {}
+        self._running: set[asyncio.Task[None]] = set()
         self._unwell: list[Work] = []
-        self._hand_is_free = False
-        self._handed: Work | None = None
-        self._hungry: set[str] = set()
-        self._wake = asyncio.Event()
+        self._models_to_claim: set[str] = set()
+        self._listener = Listener(context.database)
+        self._bell = self._listener.subscribe(WORK_CHANNEL, self._work_came)
         self._look_again = True
         self._looked_at = 0.0
         self._duties: list[Duty] = []
@@ -79,20 +78,19 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then end in order; cancelled, cut off what still runs and record it."""
         await self._register()
-        async with Listener(self._context.database) as listener:
-            self._duties = self._make_duties(listener)
-            listener.subscribe(WORK_CHANNEL, lambda _: self._work_came())
+        async with self._listener:
+            self._duties = self._make_duties()
             loops = self._start_loops()
             waiting = asyncio.create_task(stop.wait())
             try:
-                await asyncio.wait([waiting, *loops], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([waiting, *loops.all], return_when=asyncio.FIRST_COMPLETED)
                 await self._finish(loops, self._grace)
             except asyncio.CancelledError:
                 await self._finish(loops, 0)
                 raise
             finally:
                 waiting.cancel()
-            _raise_first(loops)
+            _raise_first(loops.all)
 
     async def check(self) -> str | None:
         """What is wrong with the worker, or None: for readiness."""
@@ -101,24 +99,26 @@ class Worker:
 
     # Loops ----------------------------------------------------------------------------------------------------------
 
-    def _start_loops(self) -> list[asyncio.Task[None]]:
-        loops: list[Coroutine[Any, Any, None]] = [self._settler.run(self._settled), self._keep_lease()]
-        loops += [repeat(duty, self._context.clock, self._rng) for duty in self._duties]
-        return [asyncio.create_task(loop) for loop in loops]
+    def _start_loops(self) -> _Loops:
+        return _Loops(
+            settling=asyncio.create_task(self._settler.run(self._settled)),
+            lease=asyncio.create_task(self._keep_lease()),
+            duties=[asyncio.create_task(repeat(duty, self._context.clock, self._rng)) for duty in self._duties],
+        )
 
-    def _make_duties(self, listener: Listener) -> list[Duty]:
+    def _make_duties(self) -> list[Duty]:
         database = self._context.database
-        bells = [listener.subscribe(DUTY_CHANNEL) for _ in range(4)]
-        webhooks = listener.subscribe(WEBHOOK_CHANNEL)
+        bells = [self._listener.subscribe(DUTY_CHANNEL) for _ in range(4)]
+        webhooks = self._listener.subscribe(WEBHOOK_CHANNEL)
         self._deliverer.wake = webhooks.ring
         return [
-            Duty("claim", self._claim_or_hold, POLL_SECONDS, _Bell(self._wake)),
+            Duty("claim", self._claim_or_hold, POLL_SECONDS, self._bell),
             Duty("validate", self.validate, 2.0, bells[0], patience=600),
             Duty("close", lambda now: closing.close_batches(database, now), 2.0, bells[1]),
             Duty("seal", self.seal, 2.0, bells[2], patience=3_600),
             Duty("drop unstartable", self._drop_unstartable, 1.0, bells[3]),
             Duty("expire", lambda now: closing.expire_batches(database, now), 1.0),
-            Duty("take over", lambda now: closing.take_over(database, now), 5.0),
+            Duty("take over", lambda now: closing.take_over(database, now, self._rng), 5.0),
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
             Duty("purge", self._purge, 60.0),
             Duty("forget keys", lambda now: forget_keys(database, now), 60.0),
@@ -160,9 +160,9 @@ class Worker:
     # Claiming -------------------------------------------------------------------------------------------------------
 
     def _work_came(self) -> None:
+        """Something may have come to claim, of whatever model."""
         self._look_again = True
         self._claimer.look_again()
-        self._wake.set()
 
     async def _claim_or_hold(self, now: datetime) -> int:
         """A claim round; without the database nobody knows the room, and nothing more starts until the next one."""
@@ -173,12 +173,15 @@ class Worker:
             raise
 
     async def _claim_round(self, now: datetime) -> int:
-        """Claim for every model that may have something for us. Sleeps by itself, so it always says it did nothing."""
+        """Claim for every model that may have something for us.
+
+        Always returns 0, so that `repeat` waits for the bell between rounds.
+        """
         worker_no = self._lease.worker_no
         if worker_no is None or self._settler.is_full:
             return 0
-        models = self._hungry
-        self._hungry = set()
+        models = self._models_to_claim
+        self._models_to_claim = set()
         # Nobody announces that a retry's time has come, so a worker that is busy with some models looks at all too.
         if self._look_again or not models or time.monotonic() - self._looked_at > POLL_SECONDS:
             self._look_again = False
@@ -201,10 +204,10 @@ class Worker:
 
         results = await asyncio.gather(*map(claim, models), return_exceptions=True)
         self._hand_back(self._lanes.take_stranded())
-        for model, result in zip(models, results, strict=True):
-            if isinstance(result, BaseException):
-                self._hungry.add(model)
-                raise result
+        failures = {model: result for model, result in zip(models, results, strict=True) if result is not None}
+        self._models_to_claim |= failures.keys()
+        for failure in failures.values():
+            raise failure
 
     async def _drop_unstartable(self, now: datetime) -> int:
         """Hand back items that wait here and whose batch or creator has come to where nothing of it may start."""
@@ -219,61 +222,53 @@ class Worker:
     # Running --------------------------------------------------------------------------------------------------------
 
     def _start(self, work: Work) -> None:
-        if self._hand_is_free:
-            self._hand_is_free, self._handed = False, work
-            return
-        task = asyncio.create_task(self._run_each(work))
-        self._running[task] = work
+        task = asyncio.create_task(self._run_in_turn(work))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
-    async def _run_each(self, work: Work) -> None:
-        """Run one item and then, in the same task since a new one is dear, whichever is started in its place."""
-        task = _this_task()
-        while await self._run(work):
-            self._hand_is_free, self._handed = True, None
-            self._came_back(work)
-            self._hand_is_free = False
-            if self._handed is None:
-                break
-            work = self._running[task] = self._handed
-        self._running.pop(task)
+    async def _run_in_turn(self, first: Work) -> None:
+        """Run one item after another in the same slot, and in the same task, since a new one for each is dear."""
+        work: Work | None = first
+        while work:
+            work = await self._run(work)
 
-    async def _run(self, work: Work) -> bool:
-        """Whether the item's slot is free for another one in the same task."""
+    async def _run(self, work: Work) -> Work | None:
+        """Run an item and hand its outcome to the settler; returns the one that runs in its slot next."""
         worker_no = self._lease.worker_no
         began = time.monotonic()
         model = self._context.catalog.current.resolve(work.model)
-        was_cut_off = False
-        try:
-            outcome = await self._runner.run(work)
-        except asyncio.CancelledError:
-            outcome, was_cut_off = interrupted(), True
+        ended = await self._runner.run(work)
         if worker_no != self._lease.worker_no:
-            return False  # the lease was lost: the item is somebody else's
+            return None  # the lease was lost: the item is somebody else's
         seconds = time.monotonic() - began
+        finished = FinishedItem(work, ended.outcome, model, ids.request_id(), seconds, ended.was_cut_off)
+        self._settler.put(finished)
+        if ended.was_cut_off:
+            return None
         self._pace.ran(work.model, seconds)
-        done = Done(work, outcome, model, ids.request_id(), seconds, was_cut_off)
-        self._settler.put(done)
-        if sign(done)[0] in UNWELL:
+        if sign(finished)[0] in UNWELL:
             self._unwell.append(work)
-            return False
-        return True
+            return None
+        return self._next_in_slot(work)
 
-    def _came_back(self, work: Work) -> None:
-        waiting = self._lanes.finished(work)
+    def _next_in_slot(self, work: Work) -> Work | None:
+        """The item that runs where `work` ran; more are claimed once half of those held ready are gone."""
+        successor = self._lanes.finished(work)
         lane = self._lanes.lane(work.model, work.batch.account_id)
         ready = prefetch(lane.limit, self._pace.mean_seconds(work.model), self._pace.round_trip_seconds)
-        if waiting * 2 <= ready:
-            self._hungry.add(work.model)
-            self._wake.set()
+        if len(lane.waiting) * 2 <= ready:
+            self._models_to_claim.add(work.model)
+            self._bell.ring()
+        return successor
 
     def _settled(self) -> None:
         """What the settler was handed is on record. Only now are the slots of failures free: their model may rest."""
         for work in self._unwell:
-            self._lanes.finished(work, pump=False)
-            self._hungry.add(work.model)
+            self._lanes.freed(work)
+            self._models_to_claim.add(work.model)
         self._unwell.clear()
-        if self._hungry:
-            self._wake.set()
+        if self._models_to_claim:
+            self._bell.ring()
 
     # Beginnings and ends --------------------------------------------------------------------------------------------
 
@@ -298,51 +293,41 @@ class Worker:
             task.cancel()
         await asyncio.gather(*lost, return_exceptions=True)
         await self._register()
-        self._work_came()
+        self._bell.tell()
 
-    async def _finish(self, loops: list[asyncio.Task[None]], grace: float) -> None:
+    async def _finish(self, loops: _Loops, grace: float) -> None:
         """Start nothing more, hand back what waits, let what runs finish for a while, record everything."""
-        keeper, *others = loops[1], *loops[2:]
-        await _cancel(others)
+        await _cancel(loops.duties)
         self._hand_back(self._lanes.take_waiting(lambda _: True))
         if self._running:
             await asyncio.wait(self._running, timeout=grace)
         await self._deliverer.close(grace)
         await _cancel(list(self._running))
-        await _cancel([loops[0]])
+        await _cancel([loops.settling])
         try:
             async with asyncio.timeout(max(grace, 5.0)):
                 await self._settler.flush()
                 await self._lease.end()
         except (Unavailable, TimeoutError):
             log.warning("worker_left_untidy", worker=self._lease.worker_no)
-        await _cancel([keeper])
+        await _cancel([loops.lease])
 
     def _hand_back(self, works: list[Work]) -> None:
         for work in works:
-            self._settler.put(Done(work, None, None, ""))
+            self._settler.put(FinishedItem(work, None, None, ""))
 
 
-class _Bell:
-    """The claim duty's wake: set from inside this process as well as by the listener."""
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """What goes on until the worker stops, each in a task of its own."""
 
-    def __init__(self, event: asyncio.Event) -> None:
-        self._event = event
+    settling: asyncio.Task[None]
+    lease: asyncio.Task[None]
+    duties: list[asyncio.Task[None]]
 
-    async def wait(self, timeout: float) -> bool:
-        try:
-            async with asyncio.timeout(timeout):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        self._event.clear()
-        return True
-
-
-def _this_task() -> asyncio.Task[None]:
-    task = asyncio.current_task()
-    assert task is not None
-    return task
+    @property
+    def all(self) -> list[asyncio.Task[None]]:
+        return [self.settling, self.lease, *self.duties]
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from ebbtide.batches.claim_store import HeldSlots
 from ebbtide.batches.standing_store import ModelStanding
+from ebbtide.batches.workers_store import HeldSlots
 from ebbtide.settings.snapshot import Settings
 
 RoomReason = Literal["model_cap", "yielding", "no_route_up"]

@@ -1,4 +1,4 @@
-"""Running one item: its line, its model, the call. Ends in an outcome, always; a mistake of ours is one too."""
+"""Running one item: its line, its model, the call. A mistake of ours is an outcome too, and so is being cut off."""
 
 from __future__ import annotations
 
@@ -15,33 +15,43 @@ from ebbtide.dispatch.outcome import Call, Failed, Outcome
 from ebbtide.errors import Unavailable
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.worker.lanes import Work
-from ebbtide.worker.lines import Lines
+from ebbtide.worker.lines import LineCache
 
 log = structlog.get_logger(__name__)
 _PAUSE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended: `outcome` is None when nothing was sent; `was_cut_off`: its task was cancelled."""
+
+    outcome: Outcome | None
+    was_cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Runner:
     """What a run needs."""
 
-    lines: Lines
+    lines: LineCache
     catalog: CatalogSource
     dispatcher: Dispatcher
     settings: SettingsSource
 
-    async def run(self, work: Work) -> Outcome:
-        """Answered or Failed. Raises nothing but a cancellation; waits while the database is away."""
+    async def run(self, work: Work) -> Ended:
+        """Raises nothing: a cancellation ends the run, and the caller its task. Waits while the database is away."""
         sent = False
         try:
             call = await self._prepare(work)
             if isinstance(call, Failed):
-                return call
+                return Ended(call)
             sent = True
-            return await self.dispatcher.call(call)
+            return Ended(await self.dispatcher.call(call))
+        except asyncio.CancelledError:
+            return Ended(interrupted() if sent else None, was_cut_off=True)
         except Exception as error:
             log.error("item_broke", batch=work.batch.id, item=work.item.id, error=type(error).__name__, exc_info=error)
-            return broken("The gateway could not run this request", sent=sent)
+            return Ended(broken("The gateway could not run this request", sent=sent))
 
     async def _prepare(self, work: Work) -> Call | Failed:
         """The call that a work is, or why there can be none."""
@@ -72,6 +82,6 @@ def broken(message: str, *, sent: bool) -> Failed:
 
 
 def interrupted() -> Failed:
-    """The outcome of a run that was cut off because its worker stops; it may pass."""
+    """The outcome of a run that was cut off when it may have been sent, because its worker stops; it may pass."""
     message = "The worker stopped before the answer came"
     return Failed("reset", 502, "upstream_error", message, sent=True)

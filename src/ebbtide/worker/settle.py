@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from ebbtide.batches import claim_store, settle_store, standing_store
+from ebbtide.batches import settle_store, standing_store
 from ebbtide.batches.closing import finish_batches
 from ebbtide.batches.model import DUTY_CHANNEL
 from ebbtide.batches.rests import ModelState, Sign, after_signs
@@ -27,7 +27,7 @@ from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.segments import Segment, pack_answers
-from ebbtide.worker.verdicts import UNWELL, ZERO, Done, Verdict, judge, sign, unstorable, within_storage
+from ebbtide.worker.verdicts import UNWELL, ZERO, FinishedItem, Verdict, judge, sign, unstorable, within_storage
 
 log = structlog.get_logger(__name__)
 
@@ -50,8 +50,8 @@ class Settler:
         self._pace = pace
         self._holdings = holdings
         self._rng = rng
-        self._done: deque[Done] = deque()
-        self._writing: list[Done] = []
+        self._done: deque[FinishedItem] = deque()
+        self._writing: list[FinishedItem] = []
         self._arrived = asyncio.Event()
         self._generation = 0  # goes up each time everything is forgotten
         self.worker_no = 0
@@ -61,7 +61,7 @@ class Settler:
         """Whether so much waits to be written that nothing more should be claimed."""
         return len(self._done) >= FULL_ITEMS
 
-    def put(self, done: Done) -> None:
+    def put(self, done: FinishedItem) -> None:
         self._done.append(done)
         self._arrived.set()
 
@@ -89,7 +89,7 @@ class Settler:
             await self._settle(self._writing)
             self._writing = []
 
-    async def _settle(self, done: Sequence[Done]) -> None:
+    async def _settle(self, done: Sequence[FinishedItem]) -> None:
         pause, generation = _FIRST_PAUSE, self._generation
         while generation == self._generation:
             try:
@@ -103,7 +103,7 @@ class Settler:
                 await self._isolate(done, error)
                 return
 
-    async def _isolate(self, done: Sequence[Done], error: Exception) -> None:
+    async def _isolate(self, done: Sequence[FinishedItem], error: Exception) -> None:
         """Find the row that cannot be written by halves, and write that its outcome could not be stored."""
         if len(done) > 1:
             half = len(done) // 2
@@ -115,12 +115,12 @@ class Settler:
             log.error("outcome_unstorable", item=done[0].work.item.id, batch=done[0].work.batch.id, exc_info=error)
             await self._settle([unstorable(done[0])])
 
-    async def _write(self, done: Sequence[Done]) -> None:
+    async def _write(self, done: Sequence[FinishedItem]) -> None:
         now, generation = self._clock.now(), self._generation
         verdicts = [judge(one, now, self._rng) for one in done]
         segments = await pack_answers(verdicts)
         async with self._database.transaction() as conn:
-            await claim_store.lock_user_states(conn, sorted({v.done.work.batch.account_id for v in verdicts}), now)
+            await standing_store.lock_user_states(conn, sorted({v.done.work.batch.account_id for v in verdicts}), now)
             batches = await settle_store.lock_batches(conn, sorted({v.done.work.batch.no for v in verdicts}))
             verdicts, full = within_storage(
                 verdicts, batches, self._settings.current.batch_max_results_mb_per_batch << 20
@@ -144,7 +144,7 @@ class Settler:
         await settle_store.add_attempts(conn, self.worker_no, attempts, now)
         await settle_store.count_settled(conn, _batch_deltas(stood))
         await settle_store.count_released(conn, _queue_deltas(stood))
-        await settle_store.add_service(conn, _service(stood), now)
+        await standing_store.add_service(conn, _service(stood), now)
         await add_charges(conn, _charges(stood), now.date())
         await self._note_health(conn, stood, now)
 
@@ -177,10 +177,22 @@ async def _move_items(
         if v.key in kept
     ]
     moved = await settle_store.complete(conn, completed)
+    await settle_store.drop_segments(conn, _unused(segments, segment_ids, moved))
     moved |= await settle_store.fail(conn, [v.failed_row() for v in verdicts if v.verb == "fail"])
     moved |= await settle_store.retry(conn, [v.retried_row() for v in verdicts if v.verb == "retry"])
     handed_back = [settle_store.HandedBackRow(*v.key, v.epoch) for v in verdicts if v.verb == "hand_back"]
     return moved | await settle_store.hand_back(conn, handed_back)
+
+
+def _unused(
+    segments: Sequence[Segment], segment_ids: Sequence[int], moved: set[settle_store.ItemKey]
+) -> list[tuple[int, int]]:
+    """(batch, id) of the segments none of whose answers was taken: their claims are void, or their batch is full."""
+    return [
+        (segment.batch_no, segment_id)
+        for segment_id, segment in zip(segment_ids, segments, strict=True)
+        if not any(verdict.key in moved for verdict, _, _ in segment.answers)
+    ]
 
 
 def _batch_deltas(verdicts: Sequence[Verdict]) -> list[settle_store.BatchDelta]:

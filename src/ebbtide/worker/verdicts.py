@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from ebbtide.batches.rests import Sign
-from ebbtide.batches.retry import QUEUED_DELAY, backoff, next_try
+from ebbtide.batches.retry import backoff, next_try
 from ebbtide.batches.settle_store import AttemptRow, FailedRow, ItemKey, LockedBatch, RetriedRow
 from ebbtide.catalog.model import Model
 from ebbtide.catalog.prices import cost
@@ -27,11 +27,11 @@ _UNSTORABLE: Final = "The answer could not be stored"
 _NO_STORAGE: Final = "The batch's answers have reached their storage limit"
 
 
-class Done(msgspec.Struct, frozen=True):
+class FinishedItem(msgspec.Struct, frozen=True):
     """A work that came to an end here: its outcome, or None when it was never started.
 
     `model` gives the prices; None when the model was unknown. `was_cut_off`: this worker stopped before the answer.
-    `is_last_resort`: already replaced once.
+    `is_replaced`: the outcome stands for one that could not be stored.
     """
 
     work: Work
@@ -40,13 +40,22 @@ class Done(msgspec.Struct, frozen=True):
     request_id: str
     seconds: float = 0.0
     was_cut_off: bool = False
-    is_last_resort: bool = False
+    is_replaced: bool = False
+
+    @property
+    def is_last_resort(self) -> bool:
+        """Whether nothing simpler could be stored in its place."""
+        return self.is_replaced and self.usage is None
+
+    @property
+    def usage(self) -> Usage | None:
+        return None if self.outcome is None else self.outcome.usage
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """What a settle does with a done work. `cost` is None when it is unknown; `ready_at` is set for a retry."""
 
-    done: Done
+    done: FinishedItem
     verb: Verb
     usage: Usage | None = None
     cost: Decimal | None = ZERO
@@ -114,7 +123,7 @@ class Verdict(msgspec.Struct, frozen=True):
 _ATTEMPT: Final = {"complete": "completed", "fail": "failed", "retry": "retried"}
 
 
-def judge(done: Done, now: datetime, rng: random.Random) -> Verdict:
+def judge(done: FinishedItem, now: datetime, rng: random.Random) -> Verdict:
     """The one place where an outcome becomes a verb."""
     match done.outcome:
         case None:
@@ -125,14 +134,13 @@ def judge(done: Done, now: datetime, rng: random.Random) -> Verdict:
             return _judge_failure(done, failed, now, rng)
 
 
-def _judge_failure(done: Done, failed: Failed, now: datetime, rng: random.Random) -> Verdict:
+def _judge_failure(done: FinishedItem, failed: Failed, now: datetime, rng: random.Random) -> Verdict:
     bill = None if failed.cost_unknown else _bill(done, failed.usage) if failed.usage else ZERO
     if not is_retryable(failed):
         return Verdict(done, "fail", failed.usage, bill)
     window_end = done.work.batch.expires_at
     if failed.kind == "model_queued":
-        delay = QUEUED_DELAY if failed.retry_after is None else failed.retry_after
-        ready_at = next_try(now, delay, 0, window_end)
+        ready_at = next_try(now, _queued_seconds(failed), 0, window_end)
         # Past the window it stays queued as never run, and expires there.
         return Verdict(done, "retry", None, ZERO, ready_at or window_end, counted=0)
     attempts = done.work.item.attempts + 1
@@ -142,17 +150,23 @@ def _judge_failure(done: Done, failed: Failed, now: datetime, rng: random.Random
     return Verdict(done, "retry", failed.usage, bill, ready_at)
 
 
-def sign(done: Done) -> tuple[Sign, float]:
+def sign(done: FinishedItem) -> tuple[Sign, float]:
     """What the outcome says about its model's health, and the seconds a queued deployment asked for."""
     match done.outcome:
         case Answered():
             return Sign.WELL, 0.0
         case Failed(kind="model_queued") as failed:
-            return Sign.QUEUED, QUEUED_DELAY if failed.retry_after is None else failed.retry_after
+            return Sign.QUEUED, _queued_seconds(failed)
         case Failed() as failed if speaks_ill(failed) and not done.was_cut_off:
             return Sign.ILL, 0.0
         case _:
             return Sign.NOTHING, 0.0
+
+
+def _queued_seconds(failed: Failed) -> float:
+    """How long a queued deployment is to be left alone: the dispatcher always tells."""
+    assert failed.retry_after is not None
+    return failed.retry_after
 
 
 def within_storage(
@@ -189,15 +203,20 @@ def too_much(verdict: Verdict) -> Verdict:
     return msgspec.structs.replace(verdict, done=msgspec.structs.replace(done, outcome=failed), verb="fail")
 
 
-def _bill(done: Done, usage: Usage | None) -> Decimal | None:
+def _bill(done: FinishedItem, usage: Usage | None) -> Decimal | None:
     if usage is None or done.model is None:
         return None
     return cost(done.model.pricing, usage, done.model.batch_price_factor)
 
 
-def unstorable(done: Done) -> Done:
-    """The same work with an outcome that can be stored in place of one that cannot. Its cost is unknown."""
+def unstorable(done: FinishedItem) -> FinishedItem:
+    """The same work with an outcome that can be stored in place of one that cannot.
+
+    A bill that is known stays, unless it is what cannot be stored: then the cost is unknown.
+    """
     outcome = done.outcome
     sent = isinstance(outcome, Answered) or (isinstance(outcome, Failed) and outcome.sent)
-    failed = Failed("internal", 500, "upstream_error", _UNSTORABLE, sent=sent)
-    return msgspec.structs.replace(done, outcome=failed, is_last_resort=True)
+    route = None if outcome is None else outcome.route
+    usage = None if done.is_replaced else done.usage
+    failed = Failed("internal", 500, "upstream_error", _UNSTORABLE, sent=sent, route=route, usage=usage)
+    return msgspec.structs.replace(done, outcome=failed, is_replaced=True)

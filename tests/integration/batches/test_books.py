@@ -87,7 +87,7 @@ class Play:
             await self.world.lapse(hands.worker_no)
 
     async def take_over(self, number: int) -> None:
-        await closing.take_over(self.world.database, self.world.clock.now())
+        await self.world.take_over()
 
     async def late_word(self, number: int) -> None:
         hands: Hands | None = self.pick(self.stale, number)
@@ -155,7 +155,7 @@ class Play:
         """Whatever happened before, ordinary work brings everything to its end."""
         for hands in self.hands:
             await self.world.lapse(hands.worker_no)
-        while await closing.take_over(self.world.database, self.world.clock.now()):
+        while await self.world.take_over():
             pass
         last = await self.world.hands()
         open_ones = "select count(*) from batch_jobs where phase <> 'sealed' and deleted_at is null"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.domain import NOON, World, insert_open
 
-from ebbtide.batches import end_store
+from ebbtide.batches import end_store, workers_store
 from ebbtide.batches.model import BATCH_SCHEMA_VERSION
 from ebbtide.cli import exits
 from ebbtide.cli.app import run
@@ -161,7 +161,7 @@ async def test_the_runbooks_other_queries(world: World) -> None:
     (row,) = await world.fetch(block("lease_until > now()"))
     assert (row["pid"], row["version"], row["schema_version"]) == (1, "0", BATCH_SCHEMA_VERSION)
     async with world.database.transaction() as conn:
-        await end_store.end_worker(conn, lives)
+        await workers_store.end_worker(conn, lives)
     (row,) = await world.fetch(block("SELECT DISTINCT version"))
     assert (row["version"], row["schema_version"]) == ("0", BATCH_SCHEMA_VERSION)
     history = [(row["number"], row["oldest_build"]) for row in await world.fetch(block("FROM schema_migrations"))]

@@ -264,7 +264,7 @@ async def test_delete_waits_for_live_leases_only(world: World) -> None:
         await world.job(job)
     # The late outcomes and the take-over of a deleted batch disturb nobody.
     await hands.settle((hands.running[0], answered()))
-    await closing.take_over(world.database, world.clock.now())
+    await world.take_over()
     assert await (await world.hands()).claim() == []
     assert await books(world.database) == {}
 

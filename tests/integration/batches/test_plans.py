@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from tests.domain import NOON, World, insert_open, make_world
 
-from ebbtide.batches.model import BATCH_SCHEMA_VERSION, SURFACES, TARGETS
+from ebbtide.batches.model import KNOWN
 from ebbtide.storage.pool import Database
 from ebbtide.storage.queries import load_queries
 
-KNOWN = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
 BATCHES, ITEMS = 400, 600  # 240,000 items
 
 
@@ -106,7 +106,7 @@ async def test_the_plans_of_a_busy_queue(crowded: World) -> None:
     waiting = await explain(world, "claim.sql", "waiting_models", NOON, *KNOWN)
     assert scans_of(waiting, "batch_items") == set()
 
-    held = await explain(world, "end.sql", "held_batches", worker_no, 50, *KNOWN)
+    held = await explain(world, "workers.sql", "held_batches", worker_no, 50, *KNOWN)
     assert {index for _, index in scans_of(held, "batch_items")} == {"batch_items_running"}
 
     swept = await explain(world, "end.sql", "cancel", open_ones[0], 10)
@@ -118,6 +118,29 @@ async def test_the_plans_of_a_busy_queue(crowded: World) -> None:
 
     closing = await explain(world, "end.sql", "closing_batches", *KNOWN)
     assert scans_of(closing, "batch_items") == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "values"),
+    [
+        ("claim.sql", "waiting_models", (NOON, *KNOWN)),
+        ("claim.sql", "list_candidates", ("chat-1", NOON, *KNOWN, 5_000)),
+        ("claim.sql", "lock_claimable", ([1], NOON)),
+        ("claim.sql", "unstartable_batches", ([1], NOON)),
+        ("intake.sql", "lock_creator", ("a", "k", NOON)),
+        ("model_limits.sql", "list_model_figures", ([], NOON, *KNOWN)),
+        ("standing.sql", "lock_user_states", (["a"], NOON)),
+        ("standing.sql", "add_service", (["a"], [1.0], NOON)),
+    ],
+)
+async def test_rules_that_are_functions_cost_no_call(
+    world: World, file: str, name: str, values: tuple[Any, ...]
+) -> None:
+    """They are written out in the plan, so that it is the one that the rule written out would have."""
+    async with world.database.connection() as conn:
+        sql = "explain (verbose) " + load_queries("ebbtide.batches", file)[name]
+        plan = "\n".join(row[0] for row in await conn.fetch(sql, *values))
+    assert not re.search("batch_may_start|may_act|recent_service", plan), plan
 
 
 async def test_candidates_are_found_in_linear_time_without_statistics(own_world: World) -> None:

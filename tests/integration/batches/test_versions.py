@@ -59,7 +59,7 @@ async def do_everything(world: World) -> int:
     done = await validate_next(world.intake, hands.worker_no)
     done += await closing.expire_batches(world.database, now)
     done += await closing.close_batches(world.database, now)
-    done += await closing.take_over(world.database, now)
+    done += await world.take_over()
     done += await closing.retire_batches(world.database, now)
     done += await closing.purge_batches(world.database, now)
     await world.seal()
@@ -124,7 +124,7 @@ async def test_what_only_another_knows_keeps_nobody_from_what_is_known(world: Wo
     unknown = [job.no for job in jobs[:-1]]
     await world.fetch("update batch_jobs set schema_version = 99 where no = any($1)", unknown)
 
-    assert await closing.take_over(world.database, world.clock.now()) == 1
+    assert await world.take_over() == 1
     assert await world.states(jobs[-1]) == {"r0": "queued"}
     assert await world.value("select count(*) from batch_items where state = 'running'") == 11
 

@@ -17,7 +17,7 @@ from tests.gateway import chat_model, models_file, start_gateway
 from ebbtide import __version__
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.accounts.roles import Role
-from ebbtide.batches import end_store
+from ebbtide.batches import workers_store
 from ebbtide.batches.model import BATCH_SCHEMA_VERSION
 from ebbtide.cli import exits
 from ebbtide.cli.app import run
@@ -230,10 +230,10 @@ async def test_doctor_lists_the_workers_that_live(database: Database, port: str,
     assert await ebbtide("doctor", "--port", port) == exits.OK
     assert "ok   worker: none runs at the moment" in capsys.readouterr().out
     async with database.transaction() as conn:
-        await end_store.register_worker(conn, "one", 11, "7.0", 60)
-        await end_store.register_worker(conn, "two", 12, "7.0", 60)
-        await end_store.register_worker(conn, "lost", 13, "6.0", -1)
-        await end_store.end_worker(conn, await end_store.register_worker(conn, "gone", 14, "6.0", 60))
+        await workers_store.register_worker(conn, "one", 11, "7.0", 60)
+        await workers_store.register_worker(conn, "two", 12, "7.0", 60)
+        await workers_store.register_worker(conn, "lost", 13, "6.0", -1)
+        await workers_store.end_worker(conn, await workers_store.register_worker(conn, "gone", 14, "6.0", 60))
     assert await ebbtide("doctor", "--port", port) == exits.OK
     said = capsys.readouterr().out
     runs = f"runs batches up to schema version {BATCH_SCHEMA_VERSION}"
@@ -241,7 +241,7 @@ async def test_doctor_lists_the_workers_that_live(database: Database, port: str,
     assert said.count("worker:") == 2
     assert "several versions" not in said
     async with database.transaction() as conn:
-        await end_store.register_worker(conn, "old", 15, "6.0", 60)
+        await workers_store.register_worker(conn, "old", 15, "6.0", 60)
     assert await ebbtide("doctor", "--port", port) == exits.OK
     assert "warn workers: they are of several versions" in capsys.readouterr().out
 

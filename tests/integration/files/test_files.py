@@ -12,7 +12,7 @@ from tests.domain import World
 from ebbtide.accounts.roles import Role
 from ebbtide.errors import EbbtideError, Forbidden, InvalidRequest, LimitReached, NotFound, TooLarge
 from ebbtide.files.chunks import CHUNK_BYTES
-from ebbtide.files.download import read_chunk, read_content
+from ebbtide.files.download import read_chunk, read_content, stream_chunks
 from ebbtide.files.library import delete_file, get_file, list_files
 from ebbtide.files.model import FileQuery
 from ebbtide.files.upload import Upload, check_may_upload
@@ -67,6 +67,20 @@ async def test_any_range_of_a_file(world: World) -> None:
     for start, stop in ((0, len(content) + 99), (len(content), len(content)), (5, 5)):
         got = b"".join([piece async for piece in read_content(world.database, file, start, stop)])
         assert got == content[start:stop]
+
+
+async def test_chunks_come_in_order_from_the_one_that_holds_the_start(world: World) -> None:
+    content = b"".join(b"%d %s\n" % (n, b"x" * 99_000) for n in range(60))
+    file = await world.upload(content)
+    chunks = [chunk async for chunk in stream_chunks(world.database, file.id)]
+    assert len(chunks) > 4  # more than one query
+    assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
+    assert b"".join(chunk.data for chunk in chunks) == content
+    middle = chunks[3].raw_offset
+    for start in (middle, middle + 1, middle + len(chunks[3].data) - 1):
+        assert [chunk async for chunk in stream_chunks(world.database, file.id, start)] == chunks[3:]
+    assert [chunk async for chunk in stream_chunks(world.database, file.id, len(content))] == []
+    assert [chunk async for chunk in stream_chunks(world.database, "file-nothing")] == []
 
 
 async def test_bytes_that_are_gone_are_not_found(world: World) -> None:

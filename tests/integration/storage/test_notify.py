@@ -20,27 +20,33 @@ async def listener(database: Database) -> AsyncIterator[Listener]:
 
 
 async def test_a_message_wakes_each_subscriber_of_its_channel_once(database: Database, listener: Listener) -> None:
-    payloads: list[str] = []
-    first, second = listener.subscribe("work", payloads.append), listener.subscribe("work")
+    news: list[str] = []
+    first, second = listener.subscribe("work", lambda: news.append("work")), listener.subscribe("work")
     other = listener.subscribe("Other \"channel'")
     for wake in (first, second, other):
         assert await wake.wait(LONG), "a new subscriber looks once: something may have come before"
+    news.clear()
     async with database.transaction() as connection:
-        await notify(connection, "work", "batch_1")
+        await notify(connection, "work")
         assert not await first.wait(SHORT), "not before the commit"
     assert await first.wait(LONG)
     assert await second.wait(LONG)
     assert not await first.wait(SHORT)
     assert not await other.wait(SHORT)
-    assert payloads == ["batch_1"]
+    assert news == ["work"]
+    first.ring()
+    assert await first.wait(LONG)
+    assert news == ["work"], "what the subscriber says to itself is no news"
     async with database.transaction() as connection:
         await notify(connection, "Other \"channel'")
     assert await other.wait(LONG)
 
 
 async def test_a_lost_connection_is_made_again_and_wakes_everyone(database: Database, listener: Listener) -> None:
-    wake = listener.subscribe("work")
+    news: list[str] = []
+    wake = listener.subscribe("work", lambda: news.append("work"))
     assert await wake.wait(LONG)
+    news.clear()
     async with database.connection() as connection:
         ended = await connection.fetchval(
             "select count(pg_terminate_backend(pid)) from pg_stat_activity"
@@ -48,6 +54,7 @@ async def test_a_lost_connection_is_made_again_and_wakes_everyone(database: Data
         )
     assert ended == 1
     assert await wake.wait(LONG), "woken by the reconnection"
+    assert news == ["work"]
     async with database.transaction() as connection:
         await notify(connection, "work")
     assert await wake.wait(LONG), "and by messages after it"

@@ -12,7 +12,6 @@ from tests.domain import Hands, World, answered, books, failed, insert_open
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import claim_store as store
-from ebbtide.batches import closing
 from ebbtide.batches.cancel import cancel_batch, delete_batch
 from ebbtide.worker.claim import LeaseLost
 
@@ -350,7 +349,7 @@ async def test_a_claim_lost_with_the_lease_is_not_started(world: World) -> None:
     await claiming
     assert hands.running == []
     await world.lapse(hands.worker_no)
-    assert await closing.take_over(world.database, world.clock.now()) > 0
+    assert await world.take_over() > 0
     assert len(await (await world.hands()).claim()) == 5
 
 

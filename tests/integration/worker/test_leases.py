@@ -20,11 +20,10 @@ from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import Answered, Outcome
 from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
+from ebbtide.worker.claim import LeaseLost
 from ebbtide.worker.loop import Worker
 
-
-async def take_over(world: World) -> int:
-    return await closing.take_over(world.database, world.clock.now())
+HELD = "select count(*) from batch_items where state = 'running' and worker_no = $1"
 
 
 async def test_a_dead_workers_items_are_taken_over_each_lost_try_on_record(world: World) -> None:
@@ -33,11 +32,11 @@ async def test_a_dead_workers_items_are_taken_over_each_lost_try_on_record(world
     dead = await world.hands()
     await dead.claim()
     held = await world.value("select count(*) from batch_items where state = 'running'")
-    assert await take_over(world) == 0
+    assert await world.take_over() == 0
     await world.lapse(dead.worker_no)
     world.clock.move(minutes=2)
-    assert await take_over(world) == held
-    assert await take_over(world) == 0
+    assert await world.take_over() == held
+    assert await world.take_over() == 0
     rows = await world.attempts(job)
     assert {(row["outcome"], row["cost_usd"], row["attempt"], row["route"]) for row in rows} == {
         ("lost", None, 1, None)
@@ -63,7 +62,7 @@ async def test_a_stale_workers_late_words_change_nothing(world: World) -> None:
     stale = await world.hands()
     await stale.claim()
     await world.lapse(stale.worker_no)
-    await take_over(world)
+    await world.take_over()
     fresh = await world.hands()
     await fresh.claim()
     before = [dict(item) for item in await world.items(job)]
@@ -71,6 +70,7 @@ async def test_a_stale_workers_late_words_change_nothing(world: World) -> None:
     await stale.settle(*zip(list(stale.running), late, strict=True))
     assert [dict(item) for item in await world.items(job)] == before
     assert {row["outcome"] for row in await world.attempts(job)} == {"lost"}
+    assert await world.value("select count(*) from batch_result_segments") == 0
     assert await books(world.database) == {}
     await fresh.settle(*((work, answered("mine")) for work in list(fresh.running)))
     assert (await world.job(job)).status == "completed"
@@ -85,7 +85,7 @@ async def test_take_over_goes_in_steps_and_ends_the_worker_last(world: World, mo
     hands = await world.hands()
     await hands.claim()
     await world.lapse(hands.worker_no)
-    assert [await take_over(world) for _ in range(4)] == [4, 4, 2, 0]
+    assert [await world.take_over() for _ in range(4)] == [4, 4, 2, 0]
     assert await world.value("select ended_at is not null from workers where no = $1", hands.worker_no)
     assert await books(world.database) == {}
 
@@ -95,9 +95,74 @@ async def test_two_take_overs_at_once_count_each_item_once(world: World) -> None
     hands = await world.hands()
     await hands.claim()
     await world.lapse(hands.worker_no)
-    assert sum(await asyncio.gather(*(take_over(world) for _ in range(4)))) == 30
+    assert sum(await asyncio.gather(*(world.take_over() for _ in range(4)))) == 30
     assert len(await world.attempts(job)) == 30
     assert await books(world.database) == {}
+
+
+async def test_take_overs_beside_settles_lock_nobody_out(world: World) -> None:
+    """Workers that hold items of the same batches, in whatever order: batches are locked in theirs."""
+    world.set(batch_max_active_per_user=100, batch_model_concurrency=60, batch_role_concurrency_internal=0)
+    jobs = [await world.many(15) for _ in range(8)]
+    hands = [await world.hands() for _ in range(4)]
+    for each in hands:
+        world.set(batch_model_concurrency=15 * (1 + hands.index(each)))
+        await each.claim()
+    held = sum([await world.value(HELD, each.worker_no) for each in hands[:3]])
+    for each in hands[:3]:
+        await world.lapse(each.worker_no)
+    works = list(hands[3].running)
+
+    async def settle() -> int:
+        for start in range(0, len(works), 4):
+            await hands[3].settle(*((work, answered()) for work in works[start : start + 4]))
+        return 0
+
+    assert sum(await asyncio.gather(settle(), *(world.take_over() for _ in range(3)))) == held
+    assert sum([(await world.job(job)).completed for job in jobs]) == len(works) > 0
+    assert await books(world.database) == {}
+
+
+async def test_an_item_that_kills_its_workers_waits_longer_each_time(world: World) -> None:
+    world.set(batch_completion_window_hours=0)
+    job = await world.many(1)
+    waits = []
+    for tries in range(8):
+        hands = await world.hands()
+        (work,) = await hands.claim()
+        assert work.item.attempts == tries
+        await world.lapse(hands.worker_no)
+        assert await world.take_over() == 1
+        (item,) = await world.items(job)
+        waits.append((item["ready_at"] - world.clock.now()).total_seconds())
+        world.clock.move(seconds=waits[-1])
+    assert waits[0] == 0
+    assert all(5 * 2**n / 2 <= wait <= 5 * 2**n for n, wait in enumerate(waits[1:]))
+
+
+@pytest.mark.parametrize("why", ["tries", "window"])
+async def test_a_lost_try_after_which_there_is_none_is_the_last(world: World, why: str) -> None:
+    job = await world.many(2)
+    if why == "tries":
+        await world.value("update batch_items set attempts = 1999 where custom_id = 'r0' returning 1")
+    else:
+        await world.value("update batch_items set attempts = 10 where custom_id = 'r0' returning 1")
+    hands = await world.hands()
+    await hands.claim()
+    if why == "window":
+        world.clock.move(hours=24, seconds=-1)
+    await world.lapse(hands.worker_no)
+    assert await world.take_over() == 2
+    first, second = await world.items(job)
+    assert (first["state"], first["error_code"], first["error_status"]) == ("failed", "upstream_error", 502)
+    assert second["state"] == "queued"
+    assert [row["outcome"] for row in await world.attempts(job)] == ["lost", "lost"]
+    assert (await world.job(job)).failed == 1
+    assert await books(world.database) == {}
+    hands = await world.hands()
+    await hands.claim()
+    await hands.settle(*((work, answered()) for work in list(hands.running)))
+    assert (await world.job(job)).status == "completed"
 
 
 async def test_a_worker_that_ends_with_items_in_hand_leaves_them_to_be_taken_over(world: World) -> None:
@@ -107,7 +172,7 @@ async def test_a_worker_that_ends_with_items_in_hand_leaves_them_to_be_taken_ove
     hands = Hands(world, await lease.register())
     await hands.claim()
     await lease.end()
-    assert await take_over(world) == 3
+    assert await world.take_over() == 3
     assert set((await world.states(job)).values()) == {"queued"}
     assert await books(world.database) == {}
 
@@ -120,7 +185,7 @@ async def test_a_worker_keeps_its_lease_however_long_its_items_wait(world: World
         await world.upstream.arrived.get()
 
         async def third_arrived() -> bool:
-            assert await take_over(world) == 0
+            assert await world.take_over() == 0
             return world.upstream.count == 3
 
         await world.until(third_arrived)
@@ -141,7 +206,7 @@ async def test_losing_the_lease_cancels_the_calls_and_begins_anew(world: World) 
         # Both calls are broken off, and what they would have said is not waited for.
         for _ in range(2):
             await asyncio.wait_for(world.upstream.gone.get(), 5)
-        await take_over(world)
+        await world.take_over()
         ended = await world.until_ended(job)
         assert await world.value("select max(no) from workers where ended_at is null") > old
     assert (ended.completed, ended.cost_unknown_attempts) == (2, 2)
@@ -217,6 +282,30 @@ async def test_what_outlasts_the_grace_period_waits_again_with_its_cost_unknown(
     assert [row["attempt"] for row in await world.attempts(job)] == [1, 2]
 
 
+async def test_what_was_not_sent_when_its_worker_stopped_used_no_try(world: World) -> None:
+    """It had its slot, and its line was still being read."""
+    job = await world.many(2)
+    reading = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%_file_chunks%'"
+    async with world.database.transaction() as conn:
+        await conn.execute("lock table batch_file_chunks in access exclusive mode")
+        async with world.worker(grace_seconds=0.1):
+            await world.until(lambda: world.value(reading))
+            assert set((await world.states(job)).values()) == {"running"}
+    assert world.upstream.count == 0
+    assert await world.attempts(job) == []
+    assert {(item["state"], item["attempts"]) for item in await world.items(job)} == {("queued", 0)}
+    assert await books(world.database) == {}
+
+
+async def test_every_model_whose_claim_broke_is_claimed_again(world: World) -> None:
+    worker = Worker(world.context(), world.lease())
+    await world.many(1, model="chat-1")
+    await world.many(1, model="chat-2")
+    with pytest.raises(LeaseLost):
+        await worker._claim_all(["chat-1", "chat-2"], worker_no=0, now=world.clock.now())
+    assert worker._models_to_claim == {"chat-1", "chat-2"}
+
+
 async def test_a_cancelled_worker_still_records_what_ran(world: World) -> None:
     world.upstream.decide = lambda _: Behaviour("stall")
     job = await world.many(2)
@@ -264,12 +353,28 @@ async def test_an_outcome_that_cannot_be_stored_fails_alone(world: World) -> Non
     works = list(hands.running)
     with capture_logs() as logs:
         await hands.settle(*((work, poison if n == 4 else answered()) for n, work in enumerate(works)))
-    assert [(entry["event"], entry["item"]) for entry in logs] == [("outcome_unstorable", works[4].item.id)]
+    # The second time without its bill, which is what cannot be stored.
+    assert [(entry["event"], entry["item"]) for entry in logs] == [("outcome_unstorable", works[4].item.id)] * 2
     ended = await world.job(job)
     assert (ended.status, ended.completed, ended.failed, ended.cost_unknown_attempts) == ("completed", 8, 1, 1)
     assert (await world.states(job))["r4"] == "failed"
     (item,) = [item for item in await world.items(job) if item["state"] == "failed"]
     assert (item["error_code"], item["error_status"]) == ("upstream_error", 500)
+    assert await books(world.database) == {}
+
+
+async def test_what_an_outcome_that_cannot_be_stored_cost_stays_known(world: World) -> None:
+    job = await world.many(2)
+    hands = await world.hands()
+    await hands.claim()
+    # A status that the column does not hold.
+    poison = Answered(b"{}", Usage(10, 4, 5, 1), "r", status=10**6)
+    await hands.settle((hands.running[0], poison), (hands.running[1], answered()))
+    ended = await world.job(job)
+    assert (ended.completed, ended.failed, ended.cost_unknown_attempts) == (1, 1, 0)
+    first, second = await world.attempts(job)
+    assert (first["outcome"], first["cost_usd"]) == ("failed", second["cost_usd"])
+    assert ended.cost_usd == 2 * second["cost_usd"] > 0
     assert await books(world.database) == {}
 
 

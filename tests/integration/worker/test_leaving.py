@@ -6,8 +6,6 @@ import asyncio
 
 from tests.domain import Hands, World
 
-from ebbtide.batches import closing
-
 
 async def test_what_it_still_holds_is_taken_over_at_once(world: World) -> None:
     """As after a claim that was broken off at the moment of its commit, of which the worker never learned."""
@@ -16,7 +14,7 @@ async def test_what_it_still_holds_is_taken_over_at_once(world: World) -> None:
     hands = Hands(world, await lease.register())
     assert len(await hands.claim()) == 3
     await lease.end()
-    assert await closing.take_over(world.database, world.clock.now()) == 3
+    assert await world.take_over() == 3
     assert set((await world.states(job)).values()) == {"queued"}
     assert await world.value("select ended_at is not null from workers where no = $1", lease.worker_no)
 
@@ -32,4 +30,4 @@ async def test_it_waits_for_its_own_last_transaction(world: World) -> None:
         await world.until(lambda: world.value(waits))
         await hands.claim()
     await ending
-    assert await closing.take_over(world.database, world.clock.now()) == len(hands.running) == 3
+    assert await world.take_over() == len(hands.running) == 3

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.accounts.roles import Role
-from ebbtide.batches.claim_store import Candidate, HeldSlots
+from ebbtide.batches.claim_store import Candidate
+from ebbtide.batches.workers_store import HeldSlots
 from ebbtide.worker.fairness import Share, allot, candidates_for_probe, choose_batches, grant
 from ebbtide.worker.room import prefetch, room_here
 

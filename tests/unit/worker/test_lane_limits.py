@@ -43,36 +43,39 @@ def lanes(started: Started) -> Lanes:
 
 def test_a_freed_slot_goes_to_the_next_at_once(lanes: Lanes, started: Started) -> None:
     lanes.limits_set("m")
-    lanes.pump("m", "a")
-    assert lanes.finished(started[0]) == 0
-    assert started.ids == [0, 1, 2]
+    lanes.start_waiting("m", "a")
+    successor = lanes.finished(started[0])
+    assert successor is not None
+    assert (successor.item.id, started.ids) == (2, [0, 1])
+    assert lanes.lane("m", "a").in_flight == 2
+    assert lanes.finished(started[1]) is None
 
 
 def test_a_freed_slot_waits_for_a_claim_round_where_told(lanes: Lanes, started: Started) -> None:
     lanes.limits_set("m")
-    lanes.pump("m", "a")
-    assert lanes.finished(started[0], pump=False) == 1
+    lanes.start_waiting("m", "a")
+    lanes.freed(started[0])
     assert started.ids == [0, 1]
-    lanes.pump("m", "a")
+    lanes.start_waiting("m", "a")
     assert started.ids == [0, 1, 2]
 
 
 def test_limits_hold_for_a_few_seconds(lanes: Lanes, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     lanes.limits_set("m")
-    lanes.pump("m", "a")
+    lanes.start_waiting("m", "a")
     later = time.monotonic() + LIMITS_HOLD + 0.01
     monkeypatch.setattr("ebbtide.worker.lanes.time.monotonic", lambda: later)
-    lanes.finished(started[0])
+    assert lanes.finished(started[0]) is None
     assert started.ids == [0, 1]
     lanes.limits_set("m")
-    lanes.pump("m", "a")
+    lanes.start_waiting("m", "a")
     assert started.ids == [0, 1, 2]
 
 
 def test_limits_that_became_unknown_start_nothing(lanes: Lanes, started: Started) -> None:
     lanes.limits_set("m")
     lanes.limits_unknown()
-    lanes.pump("m", "a")
+    lanes.start_waiting("m", "a")
     assert started == []
 
 

@@ -38,15 +38,16 @@ def test_no_lane_ever_exceeds_its_limit_and_nothing_is_lost(steps: list[tuple[st
         if name == "add":
             lanes.add([work(added + n, account=account) for n in range(number)])
             added += number
-            lanes.pump("m", account)
+            lanes.start_waiting("m", account)
         elif name == "limit":
             lanes.lane("m", account).limit = number
-            lanes.pump("m", account)
+            lanes.start_waiting("m", account)
         elif name == "finish":
             mine = [one for one in running if one.batch.account_id == account]
             if mine:
                 running.remove(mine[0])
-                assert lanes.finished(mine[0]) == len(lanes.lane("m", account).waiting)
+                if (successor := lanes.finished(mine[0])) is not None:
+                    start(successor)
         else:
             back += len(lanes.take_waiting(lambda one, n=number: one.item.id % 3 == n % 3))  # type: ignore[misc]  # bound
         for of, lane in lanes.of_model("m").items():
@@ -66,12 +67,12 @@ def test_a_lowered_limit_lets_running_ones_finish() -> None:
     lanes = Lanes(started.append)
     lanes.add([work(n) for n in range(5)])
     lanes.lane("m", "a").limit = 3
-    lanes.pump("m", "a")
+    lanes.start_waiting("m", "a")
     lanes.lane("m", "a").limit = 1
-    assert [lanes.finished(one) for one in started[:2]] == [2, 2]
-    assert len(started) == 3
-    assert lanes.finished(started[2]) == 1
-    assert len(started) == 4
+    assert [lanes.finished(one) for one in started[:2]] == [None, None]
+    successor = lanes.finished(started[2])
+    assert successor is not None
+    assert (successor.item.id, len(started)) == (3, 3)
 
 
 def test_lanes_that_hold_nothing_are_forgotten() -> None:
@@ -83,9 +84,9 @@ def test_lanes_that_hold_nothing_are_forgotten() -> None:
     lanes.forget_empty("n")
     lanes.forget_empty("m")
     assert lanes.models() == ["m"]
-    era = lanes.era
+    generation = lanes.generation
     lanes.clear()
-    assert (lanes.models(), lanes.era) == ([], era + 1)
+    assert (lanes.models(), lanes.generation) == ([], generation + 1)
 
 
 def test_the_pace_is_learned_and_forgets_slowly() -> None:

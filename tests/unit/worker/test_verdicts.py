@@ -21,18 +21,18 @@ from ebbtide.dispatch.outcome import Answered, Failed, FailureKind, Outcome, is_
 from ebbtide.files.chunks import unpack
 from ebbtide.worker.lanes import Work
 from ebbtide.worker.segments import SEGMENT_BYTES, pack_answers
-from ebbtide.worker.verdicts import Done, judge, unstorable
+from ebbtide.worker.verdicts import FinishedItem, judge, unstorable
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MODEL = Model("m", "chat", (), pricing=Pricing(Decimal(10), Decimal(20), Decimal(5), Decimal(10)))
 USAGE = Usage(100, 40, 50, 5)
 
 
-def done(outcome: Outcome | None, *, attempts: int = 0, window: timedelta | None = None, **more: Any) -> Done:
+def done(outcome: Outcome | None, *, attempts: int = 0, window: timedelta | None = None, **more: Any) -> FinishedItem:
     item = ClaimedItem(more.pop("batch_no", 1), 2, 3, attempts, "c", 0, 0, 2, None)
     expires = None if window is None else NOW + window
     batch = ClaimableBatch(item.batch_no, "batch_x", "a", "key", "chat", "file-x", expires)
-    return Done(Work(item, batch, "m", Role.INTERNAL), outcome, more.pop("model", MODEL), "req_x", 2.0, **more)
+    return FinishedItem(Work(item, batch, "m", Role.INTERNAL), outcome, more.pop("model", MODEL), "req_x", 2.0, **more)
 
 
 def answer(body: bytes = b"{}", usage: Usage | None = USAGE) -> Answered:
@@ -121,8 +121,8 @@ def test_any_failure_is_tried_again_in_time_or_is_final(
         assert verdict.failed_row().error_code == "service_unavailable"
 
 
-@pytest.mark.parametrize(("retry_after", "wait"), [(None, 120), (45.0, 45), (600_000.0, 600_000)])
-def test_a_queued_model_uses_no_attempt(retry_after: float | None, wait: int) -> None:
+@pytest.mark.parametrize(("retry_after", "wait"), [(45.0, 45), (600_000.0, 600_000)])
+def test_a_queued_model_uses_no_attempt(retry_after: float, wait: int) -> None:
     verdict = told(failure(503, "model_queued", retry_after=retry_after), attempts=1_999)
     assert (verdict.verb, verdict.counted, verdict.cost) == ("retry", 0, Decimal(0))
     assert verdict.ready_at == NOW + timedelta(seconds=wait)
@@ -135,10 +135,24 @@ def test_a_queued_model_past_the_window_waits_for_its_end() -> None:
 
 
 def test_an_outcome_that_cannot_be_stored_becomes_one_that_can() -> None:
-    for outcome, cost in ((answer(), None), (failure(503), None), (failure(503, "refused", sent=False), Decimal(0))):
+    for outcome, cost in (
+        (answer(usage=None), None),
+        (failure(503), None),
+        (failure(503, "refused", sent=False), Decimal(0)),
+    ):
         replaced = unstorable(done(outcome))
         verdict = judge(replaced, NOW, random.Random(1))
         assert (verdict.verb, verdict.cost, replaced.is_last_resort) == ("fail", cost, True)
+
+
+def test_what_an_unstorable_answer_cost_stays_known_while_it_can_be_stored_itself() -> None:
+    replaced = unstorable(done(answer()))
+    verdict = judge(replaced, NOW, random.Random(1))
+    assert (verdict.verb, verdict.cost, replaced.is_last_resort) == ("fail", Decimal("0.0018"), False)
+    assert (verdict.attempt().input_tokens, verdict.attempt().route) == (USAGE.input_tokens, "r")
+    last = unstorable(replaced)
+    verdict = judge(last, NOW, random.Random(1))
+    assert (verdict.verb, verdict.cost, last.is_last_resort) == ("fail", None, True)
 
 
 # Segments

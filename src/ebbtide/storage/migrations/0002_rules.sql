@@ -66,6 +66,29 @@ $$;
 create trigger batch_job_changed before update on batch_jobs
 for each row execute function batch_job_changed();
 
+-- Whether requests of a batch may start. Nothing else decides that.
+create function batch_may_start(
+    phase text, closing text, results_full boolean, deleted_at timestamptz, expires_at timestamptz, moment timestamptz)
+returns boolean immutable parallel safe language sql as $$
+    select phase = 'open' and closing is null and not results_full and deleted_at is null
+       and (expires_at is null or expires_at > moment)
+$$;
+
+-- Whether an account may still act through one of its keys.
+create function may_act(account_state text, revoked_at timestamptz, key_expires_at timestamptz, moment timestamptz)
+returns boolean immutable parallel safe language sql as $$
+    select account_state = 'active' and revoked_at is null and (key_expires_at is null or key_expires_at > moment)
+$$;
+
+-- What is left at a moment of an account's batch time: halved every five minutes, and nothing after eight hours or once
+-- it is less than a millisecond, since a number too small for its type is an error.
+create function recent_service(service_seconds double precision, service_at timestamptz, moment timestamptz)
+returns double precision immutable parallel safe language sql as $$
+    select case when service_seconds < 0.001 or moment - service_at > interval '8 hours' then 0
+                else service_seconds * 0.5::float8 ^ greatest(extract(epoch from moment - service_at)::float8 / 300, 0)
+           end
+$$;
+
 create table batch_key_state (
     key_id         text primary key,
     blocked_reason text not null check (blocked_reason in ('key_budget', 'reserved')),
