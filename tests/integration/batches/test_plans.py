@@ -126,7 +126,7 @@ async def test_the_plans_of_a_busy_queue(crowded: World) -> None:
         ("claim.sql", "waiting_models", (NOON, *KNOWN)),
         ("claim.sql", "list_candidates", ("chat-1", NOON, *KNOWN, 5_000)),
         ("claim.sql", "lock_claimable", ([1], NOON)),
-        ("claim.sql", "unstartable_batches", ([1], NOON)),
+        ("claim.sql", "unstartable_batches", ([1], NOON, ["internal"])),
         ("intake.sql", "lock_creator", ("a", "k", NOON)),
         ("model_limits.sql", "list_model_figures", ([], NOON, *KNOWN)),
         ("standing.sql", "lock_user_states", (["a"], NOON)),

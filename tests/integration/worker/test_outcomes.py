@@ -18,7 +18,7 @@ from ebbtide.accounts.keys import revoke_key
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.model import Job
 from ebbtide.batches.results import list_results
-from ebbtide.catalog.catalog import EMPTY, Catalog
+from ebbtide.catalog.catalog import Catalog
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ async def test_an_item_that_cannot_be_built_fails_alone_and_once(world: World) -
 
 async def test_a_model_that_is_gone_fails_its_items(world: World) -> None:
     job = await world.many(2)
-    world.models.current = EMPTY
+    world.models.current = Catalog.of([])
     async with world.worker():
         ended = await world.until_ended(job)
     items = await world.items(job)
