@@ -540,5 +540,5 @@ async def test_a_request_spread_over_lines_is_told_to_be_on_one(
     path = tmp_path / "pretty.jsonl"
     path.write_text('{\n  "custom_id": "a",\n  "url": "/v1/embeddings",\n  "body": {}\n}\n')
     assert await ebbtide("batch", "submit", str(path)) == exits.USAGE
-    assert "Each request has to be on one line." in capsys.readouterr().err
+    assert "each request has to be on one line" in capsys.readouterr().err
     assert not gateway.uploaded
