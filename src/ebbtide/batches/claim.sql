@@ -38,21 +38,17 @@ where no = any($1) and batch_may_start(phase, closing, results_full, deleted_at,
 order by no for no key update;
 
 -- name: claim_items
--- Take ready items of locked batches, oldest first, and raise their epoch. Materialized, or a plan may run the picking
--- again for each row it has updated, and take more than was asked for.
-with picked as materialized (
-    select chosen.batch_no, chosen.id from unnest($1::bigint[], $2::int[]) as want(batch_no, take)
+-- Take ready items of locked batches, oldest first, and raise their epoch. The picked rows are locked and named by their
+-- place (ctid): whatever statistics there are, the picking runs once and no plan looks for its rows again.
+update batch_items set state = 'running', worker_no = $4, claim_epoch = claim_epoch + 1
+where ctid = any (array(
+    select chosen.place from unnest($1::bigint[], $2::int[]) as want(batch_no, take)
     cross join lateral (
-        select q.batch_no, q.id from batch_items q
+        select q.ctid as place from batch_items q
         where q.batch_no = want.batch_no and q.model = $3 and q.state = 'queued' and q.ready_at <= $5
         order by q.ready_at, q.id limit want.take for update skip locked
-    ) chosen
-)
-update batch_items i set state = 'running', worker_no = $4, claim_epoch = claim_epoch + 1
-from picked p
-where i.batch_no = p.batch_no and i.id = p.id and i.state = 'queued'
-returning i.batch_no, i.id, i.claim_epoch, i.attempts, i.custom_id, i.chunk, i.line_offset, i.line_length,
-          i.max_tokens;
+    ) chosen)) and state = 'queued'
+returning batch_no, id, claim_epoch, attempts, custom_id, chunk, line_offset, line_length, max_tokens;
 
 -- name: count_claimed
 -- Move claimed items from waiting to running; a queue that gave fewer than asked learns when to be asked again.

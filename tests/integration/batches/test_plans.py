@@ -90,7 +90,7 @@ async def test_the_plans_of_a_busy_queue(crowded: World) -> None:
     claim = await explain(world, "claim.sql", "claim_items", open_ones, [8] * 8, "chat-1", worker_no, NOON)
     assert scans_of(claim, "batch_items") == {
         ("Index Scan", "batch_items_queued"),
-        ("Index Scan", "batch_items_pkey"),
+        ("Tid Scan", None),
     }
     assert most_rows(claim, "batch_items") <= 64
 
