@@ -268,8 +268,13 @@ async def test_two_workers_do_not_spend_the_same_dollar(world: World) -> None:
     await world.direct(*(request(f"b{n}", model="chat-2", **dear.REQUEST) for n in range(10)))
     async with world.worker(grace_seconds=0.1), world.worker(grace_seconds=0.1):
         await world.until(lambda: dear.arrived(3))
+        await world.until(lambda: all_failed(world, 3))  # they ran into their timeout, in real time
         await half_minutes_until(world, lambda: dear.arrived(6))
     assert dear.most == 3
+
+
+async def all_failed(world: World, count: int) -> bool:
+    return bool(await world.value("select sum(failed) = $1 from batch_jobs", count))
 
 
 async def test_a_keys_running_requests_delay_that_key_alone(world: World) -> None:
