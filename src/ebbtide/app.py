@@ -33,7 +33,8 @@ from ebbtide.catalog.upstreams import Upstream, UpstreamSource
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Config, place
 from ebbtide.delivery.post import Poster
-from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.dispatch.breaker import LONGEST, BreakerRules
+from ebbtide.dispatch.dispatcher import Dispatcher, Rules
 from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
@@ -133,8 +134,18 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         stack.push_async_callback(duties.stop)
         for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
             duties.repeat(duty)
-        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name())
+        parts = _Parts(config, database, settings, catalog, _dispatcher(sender, settings), clock, process_name())
         yield await _open_doors(parts, duties, stop, stack)
+
+
+def _dispatcher(sender: Sender, settings: SettingsSource) -> Dispatcher:
+    def rules() -> Rules:
+        now = settings.current
+        seconds = float(now.routing_breaker_seconds)
+        breaker = BreakerRules(now.routing_breaker_failures, seconds, max(seconds, LONGEST))
+        return Rules(breaker, now.routing_affinity_minutes * 60.0)
+
+    return Dispatcher(sender, rules=rules)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.standing_store import UserState
 from ebbtide.batches.workers_store import HeldSlots
-from ebbtide.catalog.catalog import Catalog
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
@@ -168,7 +167,7 @@ class Claimer:
         model = work_round.model
         standing = await standing_store.read_room(conn, model, self._context.process)
         self._pace.note_state(model, standing.state)
-        if not _may_run(self._context.catalog.current, model):
+        if not self._may_run(model):
             room = Room(0, "no_route_up")
         else:
             own = self._context.dispatcher.in_flight.get((model, "interactive"), 0)
@@ -176,6 +175,14 @@ class Claimer:
         if room.reason != standing.room_reason:
             await standing_store.set_room_reason(conn, model, room.reason)
         return room
+
+    def _may_run(self, model: str) -> bool:
+        """Whether items of the model may start here; what cannot be served any more starts too, to fail in words."""
+        catalog = self._context.catalog.current
+        known = catalog.resolve(model)
+        if known is None:
+            return catalog.is_settled
+        return not known.has_batch_route or self._context.dispatcher.is_up(known, "batch")
 
     def _shares(self, work_round: Round, candidates: Sequence[Candidate], usage: _Usage) -> list[Share]:
         queued: Counter[str] = Counter()
@@ -311,14 +318,6 @@ class _Usage:
 
     def by_others(self, account_id: str, worker_no: int) -> int:
         return sum(s.slots for s in self.held if s.account_id == account_id and s.worker_no != worker_no)
-
-
-def _may_run(catalog: Catalog, model: str) -> bool:
-    """Whether items of the model may start here; one that cannot be served any more starts too, to fail in words."""
-    known = catalog.resolve(model)
-    if known is None:
-        return catalog.is_settled
-    return not known.has_batch_route or known.has_live_batch_route
 
 
 def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:
