@@ -118,7 +118,7 @@ class Worker:
             Duty("seal", self.seal, 2.0, bells[2], patience=3_600),
             Duty("drop unstartable", self._drop_unstartable, 1.0, bells[3]),
             Duty("expire", lambda now: closing.expire_batches(database, now), 1.0),
-            Duty("take over", lambda now: closing.take_over(database, now, self._rng), 5.0),
+            Duty("take over", self._take_over, 1.0),
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
             Duty("purge", self._purge, 60.0),
             Duty("forget keys", lambda now: forget_keys(database, now), 60.0),
@@ -147,6 +147,10 @@ class Worker:
         """Seal the batch that has waited longest; 0 when none waits, and while there is no lease."""
         worker_no = self._lease.worker_no
         return 0 if worker_no is None else await seal_next(self._context.database, worker_no, self._context.clock)
+
+    async def _take_over(self, now: datetime) -> int:
+        await self._lease.lapse_dead()
+        return await closing.take_over(self._context.database, now, self._rng)
 
     async def _purge(self, now: datetime) -> int:
         database = self._context.database
