@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -56,7 +55,7 @@ def test_a_worker_that_begins_anew_leaves_nothing_behind(tmp_path: Path) -> None
     held.hold(2, BEGAN)
     assert not locks(tmp_path).is_dead(1, BEGAN)
     held.release()
-    assert os.listdir(tmp_path / "workers") == []
+    assert list((tmp_path / "workers").iterdir()) == []
 
 
 def test_a_folder_that_others_may_write_in_is_left_alone(tmp_path: Path) -> None:
@@ -64,4 +63,4 @@ def test_a_folder_that_others_may_write_in_is_left_alone(tmp_path: Path) -> None
     (tmp_path / "workers").chmod(0o777)
     held = locks(tmp_path)
     held.hold(1, BEGAN)
-    assert os.listdir(tmp_path / "workers") == []
+    assert list((tmp_path / "workers").iterdir()) == []
