@@ -48,7 +48,7 @@ from ebbtide.files.upload import NewFile, Upload, save_upload
 from ebbtide.settings.snapshot import Settings, SettingsSource
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection, Database
-from ebbtide.worker.claim import Claimer, Round
+from ebbtide.worker.claim import Claimer
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
@@ -56,6 +56,7 @@ from ebbtide.worker.loop import Worker
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.settle import Settler
+from ebbtide.worker.take import Round
 from ebbtide.worker.verdicts import UNWELL, FinishedItem, sign
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

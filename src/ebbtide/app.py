@@ -12,9 +12,11 @@ import os
 import random
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import uvloop
@@ -48,6 +50,7 @@ from ebbtide.storage.pool import Database
 from ebbtide.storage.reach import reach_database
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
+from ebbtide.worker.life import LifeLocks
 from ebbtide.worker.loop import Worker
 
 GRACE_SECONDS: Final = 30
@@ -201,9 +204,21 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
         process=parts.process,
         poster=poster,
     )
-    lease = Lease(parts.database, seconds=config.worker_lease_seconds, beat=config.worker_heartbeat_seconds)
+    lease = Lease(
+        parts.database,
+        seconds=config.worker_lease_seconds,
+        beat=config.worker_heartbeat_seconds,
+        locks=LifeLocks(_locks_folder(config)),
+    )
     worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
     return duties.start("worker", worker.run(stop.asked), worker.check)
+
+
+def _locks_folder(config: Config) -> Path:
+    """Where the workers of a host see each other live: beside the embedded server, or in a folder of the user's own."""
+    if config.database_url is None:
+        return config.data_dir / "workers"
+    return Path(tempfile.gettempdir()) / f"ebbtide-workers-{os.geteuid()}"
 
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
