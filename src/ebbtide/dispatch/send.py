@@ -20,6 +20,7 @@ import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
+from ebbtide import tracing
 from ebbtide.catalog.model import Route
 from ebbtide.dialects.values import ENDPOINT_FOR, Target
 from ebbtide.dispatch import standin
@@ -103,7 +104,7 @@ class Sender:
             async with self._open().post(
                 url,
                 data=request.body,
-                headers=headers,
+                headers=_of_request(headers),
                 timeout=_client_timeout(request.timeouts),
                 allow_redirects=False,
             ) as response:
@@ -125,7 +126,7 @@ class Sender:
             response = await self._open().post(
                 url,
                 data=request.body,
-                headers=headers,
+                headers=_of_request(headers),
                 timeout=_client_timeout(request.timeouts),
                 allow_redirects=False,
             )
@@ -177,6 +178,12 @@ class Sender:
                 headers["Authorization"] = f"Bearer {route.api_key}"
             prepared[target] = URL(route.base_url + ENDPOINT_FOR[target].upstream_path), headers
         return prepared[target]
+
+
+def _of_request(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    """A route's headers, with what tells of the request that is running."""
+    told = tracing.outgoing_headers()
+    return CIMultiDict(headers, **told) if told else headers
 
 
 @lru_cache(maxsize=64)

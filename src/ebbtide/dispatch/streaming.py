@@ -27,6 +27,11 @@ class Streaming:
         """What the stream used, as far as it was told: it comes last, so a stream that was left has none."""
         return self._chat.usage
 
+    @property
+    def came_whole(self) -> bool:
+        """Whether its end was seen."""
+        return self._chat.done
+
     async def events(self) -> AsyncGenerator[bytes, None]:
         """The events as bytes to send on, `[DONE]` last. Raises UpstreamFailed when the stream breaks before it."""
         chat = self._chat

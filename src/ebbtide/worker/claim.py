@@ -22,6 +22,7 @@ from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.standing_store import UserState
 from ebbtide.batches.workers_store import HeldSlots
 from ebbtide.catalog.catalog import Catalog
+from ebbtide.records import metrics
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
@@ -97,6 +98,7 @@ class Claimer:
             limits, works = await self._claim(conn, work_round, candidates)
         if self._lanes.generation != generation:
             return 0  # the lease was lost on the way: what was claimed is taken over with the rest
+        metrics.CLAIMED.labels(work_round.model).inc(len(works))
         self._lanes.add(works)
         self._holdings.add(works)
         self._lanes.limits_set(work_round.model)

@@ -34,7 +34,7 @@ class Lease:
         self._database = database
         self._seconds = seconds
         self._beat = beat
-        self._held_since = 0.0
+        self.held_since = 0.0
         self._lapsed = asyncio.Event()
         self.worker_no: int | None = None
 
@@ -44,7 +44,7 @@ class Lease:
         async with self._database.transaction() as conn:
             number = await store.register_worker(conn, socket.gethostname(), os.getpid(), __version__, self._seconds)
         self.worker_no = number
-        self._held_since = began
+        self.held_since = began
         self._lapsed.clear()
         return number
 
@@ -62,7 +62,7 @@ class Lease:
 
     async def _keep(self, worker_no: int) -> None:
         rest = self._beat
-        while time.monotonic() - self._held_since <= self._seconds:
+        while time.monotonic() - self.held_since <= self._seconds:
             with suppress(TimeoutError):
                 async with asyncio.timeout(rest):
                     await self._lapsed.wait()
@@ -79,7 +79,7 @@ class Lease:
             log.warning("beat_missed", worker=worker_no, reason=error.message)
             return False
         if alive:
-            self._held_since = began
+            self.held_since = began
         else:
             self.lapse(worker_no)
         return True

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from ebbtide import ids
+from ebbtide import ids, tracing
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store, closing
 from ebbtide.batches.idempotency import forget_keys
@@ -25,9 +25,12 @@ from ebbtide.delivery.alerts import Alerts
 from ebbtide.delivery.deliver import Deliverer, Delivery
 from ebbtide.delivery.seal import seal_next
 from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL, prune_webhooks
+from ebbtide.dispatch.outcome import Failed
 from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
 from ebbtide.files import retention
+from ebbtide.records import metrics
+from ebbtide.siblings import Sample
 from ebbtide.storage.notify import Listener
 from ebbtide.worker.claim import Claimer, LeaseLost, Round
 from ebbtide.worker.context import WorkerContext
@@ -37,7 +40,7 @@ from ebbtide.worker.lines import LineCache
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.room import prefetch
-from ebbtide.worker.run import Runner
+from ebbtide.worker.run import Ended, Runner
 from ebbtide.worker.settle import Settler
 from ebbtide.worker.verdicts import UNWELL, FinishedItem, sign
 
@@ -97,6 +100,14 @@ class Worker:
         stuck = [duty.name for duty in self._duties if duty.is_stuck]
         return f"stuck: {', '.join(stuck)}" if stuck else None
 
+    def loops(self) -> dict[str, float]:
+        """When each of its duties last began a round, and when its lease was last prolonged, on the monotonic clock."""
+        return {**{duty.name: duty.began_at for duty in self._duties}, "lease": self._lease.held_since}
+
+    def gauges(self) -> list[Sample]:
+        """What waits to be put on record."""
+        return [(metrics.UNSETTLED, (), self._settler.waiting)]
+
     # Loops ----------------------------------------------------------------------------------------------------------
 
     def _start_loops(self) -> _Loops:
@@ -118,7 +129,7 @@ class Worker:
             Duty("seal", self.seal, 2.0, bells[2], patience=3_600),
             Duty("drop unstartable", self._drop_unstartable, 1.0, bells[3]),
             Duty("expire", lambda now: closing.expire_batches(database, now), 1.0),
-            Duty("take over", lambda now: closing.take_over(database, now, self._rng), 5.0),
+            Duty("take over", self._take_over, 5.0),
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
             Duty("purge", self._purge, 60.0),
             Duty("forget keys", lambda now: forget_keys(database, now), 60.0),
@@ -147,6 +158,11 @@ class Worker:
         """Seal the batch that has waited longest; 0 when none waits, and while there is no lease."""
         worker_no = self._lease.worker_no
         return 0 if worker_no is None else await seal_next(self._context.database, worker_no, self._context.clock)
+
+    async def _take_over(self, now: datetime) -> int:
+        taken = await closing.take_over(self._context.database, now, self._rng)
+        metrics.TAKEN_OVER.inc(taken)
+        return taken
 
     async def _purge(self, now: datetime) -> int:
         database = self._context.database
@@ -237,11 +253,12 @@ class Worker:
         worker_no = self._lease.worker_no
         began = time.monotonic()
         model = self._context.catalog.current.resolve(work.model)
-        ended = await self._runner.run(work)
+        request_id = ids.request_id()
+        ended = await self._traced(work, request_id)
         if worker_no != self._lease.worker_no:
             return None  # the lease was lost: the item is somebody else's
         seconds = time.monotonic() - began
-        finished = FinishedItem(work, ended.outcome, model, ids.request_id(), seconds, ended.was_cut_off)
+        finished = FinishedItem(work, ended.outcome, model, request_id, seconds, ended.was_cut_off)
         self._settler.put(finished)
         if ended.was_cut_off:
             return None
@@ -250,6 +267,21 @@ class Worker:
             self._unwell.append(work)
             return None
         return self._next_in_slot(work)
+
+    async def _traced(self, work: Work, request_id: str) -> Ended:
+        """Run an item under the id that its attempt is recorded with, in what is logged and told upstream too."""
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        tracing.name_request(request_id)
+        with tracing.span("batch item", "internal") as span:
+            span.set("ebbtide.batch", work.batch.id)
+            span.set("ebbtide.item", ids.result_id(work.item.id))
+            span.set("ebbtide.model", work.model)
+            span.set("ebbtide.request_id", request_id)
+            ended = await self._runner.run(work)
+            if isinstance(ended.outcome, Failed):
+                span.fail(ended.outcome.kind)
+            return ended
 
     def _next_in_slot(self, work: Work) -> Work | None:
         """The item that runs where `work` ran; more are claimed once half of those held ready are gone."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, Final, cast
 
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -70,6 +71,7 @@ async def _read_ask(gateway: Gateway, request: Request, principal: Principal, ta
     async with in_turn(len(raw)):
         body = await by_weight(len(raw), parse_body, target, raw)
     model = _usable(gateway.catalog.current, body.model, principal)
+    structlog.contextvars.bind_contextvars(model=model.id)
     if model.type != ENDPOINT_FOR[target].model_type:
         raise InvalidRequest(f"Model {body.model!r} does not serve {target}: it is of type {model.type}", param="model")
     return Ask(target, model, body, _timeouts(gateway, body))
