@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import platform
 import random
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
 from ebbtide.api.server import ENDPOINTS, HttpServer, build_api
+from ebbtide.batches.backlog import BacklogSource
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
 from ebbtide.catalog.policies import PolicySource
@@ -38,16 +40,21 @@ from ebbtide.delivery.post import Poster
 from ebbtide.dispatch.breaker import LONGEST, BreakerRules
 from ebbtide.dispatch.dispatcher import Dispatcher, Rules
 from ebbtide.dispatch.load import LoadReporter, process_name
+from ebbtide.dispatch.observed import ObservedDispatcher, ObservedSender
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
 from ebbtide.files.upload import FailedUploads
 from ebbtide.listening import adopt, listen
 from ebbtide.logs import set_up_logging
+from ebbtide.pulse import Pulse
+from ebbtide.records import metrics
 from ebbtide.settings.snapshot import SettingsSource
+from ebbtide.siblings import Folder, Sample
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database
 from ebbtide.storage.reach import reach_database
+from ebbtide.tracing import Tracer, close_tracing, set_up_tracing
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.life import LifeLocks
@@ -59,8 +66,19 @@ _GC_THRESHOLD: Final = 100_000
 
 def run(config: Config, environ: Mapping[str, str] = os.environ) -> int:
     """Run one gateway process until a signal ends it; returns its exit status. Raises SetupError, Unavailable."""
-    set_up_logging(config.log_level)
-    return uvloop.run(_run(config, environ))
+    pretty = None if config.log_format == "auto" else config.log_format == "console"
+    set_up_logging(config.log_level, pretty=pretty)
+    set_up_tracing(environ, _opentelemetry)
+    try:
+        return uvloop.run(_run(config, environ))
+    finally:
+        close_tracing()
+
+
+def _opentelemetry() -> Tracer:
+    from ebbtide.otel import build_tracer  # an extra, loaded only where it is asked for
+
+    return build_tracer()
 
 
 def tune_collector() -> None:
@@ -76,9 +94,15 @@ class Stop:
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.at_once = asyncio.Event()
+        self.then: Callable[[], None] | None = None  # done when it is asked for the first time
 
     def ask(self) -> None:
-        (self.at_once if self.asked.is_set() else self.asked).set()
+        if self.asked.is_set():
+            self.at_once.set()
+            return
+        self.asked.set()
+        if self.then is not None:
+            self.then()
 
 
 @dataclass(frozen=True)
@@ -129,7 +153,7 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         await migrate(database)
         await settings.refresh(database)
         listener = await stack.enter_async_context(Listener(database))
-        sender = await stack.enter_async_context(Sender())
+        sender = await stack.enter_async_context(ObservedSender())
         catalog = PolicySource(_catalog_source(config, environ, sender))
         await catalog.start()
         await catalog.refresh(database)
@@ -137,18 +161,23 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         stack.push_async_callback(duties.stop)
         for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
             duties.repeat(duty)
-        parts = _Parts(config, database, settings, catalog, _dispatcher(sender, settings), clock, process_name())
-        yield await _open_doors(parts, duties, stop, stack)
+        pulse = _pulse(config, database)
+        dispatcher = _dispatcher(sender, settings)
+        pulse.gauges.append(dispatcher.gauges)
+        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), pulse)
+        running = await _open_doors(parts, duties, stop, stack)
+        _begin_pulse(parts, duties, stop)
+        yield running
 
 
-def _dispatcher(sender: Sender, settings: SettingsSource) -> Dispatcher:
+def _dispatcher(sender: Sender, settings: SettingsSource) -> ObservedDispatcher:
     def rules() -> Rules:
         now = settings.current
         seconds = float(now.routing_breaker_seconds)
         breaker = BreakerRules(now.routing_breaker_failures, seconds, max(seconds, LONGEST))
         return Rules(breaker, now.routing_affinity_minutes * 60.0)
 
-    return Dispatcher(sender, rules=rules)
+    return ObservedDispatcher(sender, rules=rules)
 
 
 @dataclass(frozen=True)
@@ -160,6 +189,39 @@ class _Parts:
     dispatcher: Dispatcher
     clock: Clock
     process: str
+    pulse: Pulse
+
+
+def _pulse(config: Config, database: Database) -> Pulse:
+    folder = None if config.family_dir is None else Folder(config.family_dir)
+    pulse = Pulse(folder, config.place, metrics.LOOP_LAG.observe)
+
+    def gauges() -> list[Sample]:
+        used, idle = database.connections
+        return [
+            (metrics.POOL, ("used",), used),
+            (metrics.POOL, ("idle",), idle),
+            (metrics.BUILD_INFO, (__version__, platform.python_version()), 1),
+        ]
+
+    pulse.gauges.append(gauges)
+    return pulse
+
+
+def _begin_pulse(parts: _Parts, duties: Duties, stop: Stop) -> None:
+    """From here on the process tells how it stands, until its last moment that it is stopping."""
+    pulse = parts.pulse
+
+    async def check_models() -> str | None:
+        return None if parts.catalog.current.models else "no model is configured, or no upstream has answered yet"
+
+    pulse.loops.append(duties.loops)
+    for duty in pulse.duties():
+        duties.repeat(duty)
+    duties.start("event loop", pulse.watch_lag())
+    pulse.checks = {"database": parts.database.check, "models": check_models, **duties.checks}
+    pulse.begin()
+    stop.then = pulse.stop
 
 
 def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) -> CatalogSource:
@@ -211,6 +273,8 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
         locks=LifeLocks(_locks_folder(config)),
     )
     worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
+    parts.pulse.loops.append(worker.loops)
+    parts.pulse.gauges.append(worker.gauges)
     return duties.start("worker", worker.run(stop.asked), worker.check)
 
 
@@ -222,16 +286,13 @@ def _locks_folder(config: Config) -> Path:
 
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
-    authenticator = Authenticator(parts.database, parts.clock)
+    config, authenticator = parts.config, Authenticator(parts.database, parts.clock)
     duties.repeat(LoadReporter(parts.database, parts.dispatcher, parts.process).duty())
     duties.repeat(authenticator.uses.duty())
 
     def moment() -> Moment:
         """What decides, now, why a batch waits."""
         return Moment(parts.clock.now(), parts.settings.current.batch_min_role)
-
-    async def check_models() -> str | None:
-        return None if parts.catalog.current.models else "no model is configured, or no upstream has answered yet"
 
     return Gateway(
         database=parts.database,
@@ -243,8 +304,10 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         moment=moment,
         watch=Watch(parts.database, moment, stop.asked),
         failed_uploads=FailedUploads(),
-        checks={"database": parts.database.check, "models": check_models, **duties.checks},
         openapi=build_document(ENDPOINTS),
+        pulse=parts.pulse,
+        backlog=BacklogSource(parts.database),
+        metrics_token=config.metrics_token,
     )
 
 

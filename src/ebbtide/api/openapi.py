@@ -11,7 +11,7 @@ import msgspec
 
 from ebbtide import __version__
 from ebbtide.api.parameters import HeaderParameter, Parameter
-from ebbtide.api.routing import Admin, Closed, Described, Endpoint, Open
+from ebbtide.api.routing import Admin, Closed, Described, Endpoint, Open, Scraped
 from ebbtide.dialects.openai.errors import ErrorBody
 
 Json = dict[str, Any]
@@ -22,6 +22,7 @@ _KEY_ERRORS: Mapping[type[Endpoint], tuple[int, ...]] = {
     Open: (),
     Closed: (401, 500, 503),
     Admin: (401, 403, 500, 503),
+    Scraped: (401, 403, 500, 503),
 }
 _SCHEMES: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: ebb-…"},

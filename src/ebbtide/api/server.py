@@ -14,15 +14,17 @@ import structlog
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ebbtide import ids
+from ebbtide import ids, tracing
 from ebbtide.api import ops
 from ebbtide.api.admin import audit, batch_models, config, provider_routes
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
+from ebbtide.api.protocol import LimitedProtocol
 from ebbtide.api.routing import Endpoint, build_router
+from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
 
 log = structlog.get_logger(__name__)
@@ -54,25 +56,27 @@ class FrontDoor:
         self._router = router
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id = _request_id(Headers(scope=scope))
+        headers = Headers(scope=scope)
+        request_id = _request_id(headers)
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
-        started = False
+        tracing.name_request(request_id)
+        visit = Visit(scope, send, request_id)
+        try:
+            with tracing.span(scope["method"], "server", headers) as span:
+                await self._serve(scope, receive, visit)
+                visit.show(span)
+        finally:
+            visit.end()
 
-        async def send_named(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
-            await send(message)
-
-        error = await self._run(scope, receive, send_named)
+    async def _serve(self, scope: Scope, receive: Receive, visit: Visit) -> None:
+        error = await self._run(scope, receive, visit.send)
         if error is None:
             return
-        if started:
+        if visit.status is not None:
             log.warning("answer_broken_off", path=scope["path"], reason=error.message)
             return
-        await answer_error(error)(scope, receive, send_named)
+        await answer_error(error)(scope, receive, visit.send)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> EbbtideError | None:
         try:
@@ -103,7 +107,7 @@ class HttpServer:
         self._listener = listener
         config = uvicorn.Config(
             api,
-            http="httptools",
+            http=LimitedProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -42,6 +42,7 @@ class WorkerFlags(DatabaseFlags):
     worker_heartbeat_seconds: Annotated[str | None, _flag("worker_heartbeat_seconds")] = None
     webhook_ca_file: Annotated[str | None, _flag("webhook_ca_file")] = None
     log_level: Annotated[str | None, _flag("log_level")] = None
+    log_format: Annotated[str | None, _flag("log_format")] = None
 
 
 @Parameter(name="*")

@@ -20,6 +20,7 @@ import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
+from ebbtide import tracing
 from ebbtide.catalog.model import Route
 from ebbtide.dialects.values import ENDPOINT_FOR, Target
 from ebbtide.dispatch import standin
@@ -155,7 +156,11 @@ class Sender:
         """The answer's head. Raises what aiohttp raises, and _NoFirstByte."""
         url, headers = self._prepare(request)
         asked = self._open().post(
-            url, data=request.body, headers=headers, timeout=_client_timeout(request.timeouts), allow_redirects=False
+            url,
+            data=request.body,
+            headers=_of_request(headers),
+            timeout=_client_timeout(request.timeouts),
+            allow_redirects=False,
         )
         seconds = request.timeouts.first_byte
         if seconds is None:
@@ -198,6 +203,12 @@ _Prepared: TypeAlias = tuple[URL, CIMultiDict[str]]
 
 class _NoFirstByte(TimeoutError):
     """An answer did not begin in time."""
+
+
+def _of_request(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    """A route's headers, with what tells of the request that is running."""
+    told = tracing.outgoing_headers()
+    return CIMultiDict(headers, **told) if told else headers
 
 
 @lru_cache(maxsize=64)

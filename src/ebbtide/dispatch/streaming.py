@@ -35,6 +35,11 @@ class Streaming:
         """What the stream used, as far as it was told: it comes last, so a stream that was left has none."""
         return self._chat.usage
 
+    @property
+    def came_whole(self) -> bool:
+        """Whether its end was seen."""
+        return self._chat.done
+
     async def begin(self, seconds: float | None) -> Failed | None:
         """Wait for what can be shown first; why there is none where it broke, or was not there after `seconds`."""
         try:

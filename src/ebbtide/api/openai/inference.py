@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final, cast
 
 import msgspec
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -76,6 +77,7 @@ async def _read_ask(gateway: Gateway, request: Request, principal: Principal, ta
     async with in_turn(len(raw)):
         body = await by_weight(len(raw), parse_body, target, raw)
     model = _chosen(gateway, body.model, principal)
+    structlog.contextvars.bind_contextvars(model=model.id)
     if is_auto_name(body.model):  # the answer then names the model that was chosen
         body = msgspec.structs.replace(body, model=model.id)
     if model.type != ENDPOINT_FOR[target].model_type:
