@@ -51,10 +51,10 @@ class ObservedDispatcher(Dispatcher):
 
     def gauges(self) -> list[Sample]:
         """What runs now, and how the routes stand."""
-        samples = [(metrics.IN_FLIGHT, key, float(count)) for key, count in list(self.in_flight.items())]
+        samples: list[Sample] = [(metrics.IN_FLIGHT, key, float(count)) for key, count in list(self.in_flight.items())]
         for standing in self.health():
             labels = (standing.model, standing.route)
-            samples.append((metrics.ROUTE_CIRCUIT, labels, _CIRCUIT[standing.state]))
+            samples.append((metrics.CIRCUIT, labels, _CIRCUIT[standing.state]))
             samples.append((metrics.ROUTE_IN_FLIGHT, labels, standing.in_flight))
             samples.append((metrics.KEYS_RESTING, labels, standing.keys_resting))
         return samples
