@@ -22,6 +22,9 @@ import uvloop
 from ebbtide import __version__
 from ebbtide.accounts.accounts import ensure_admin
 from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.passwords import Passwords
+from ebbtide.accounts.sessions import Sessions
+from ebbtide.accounts.setup import ensure_code
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
 from ebbtide.api.server import ENDPOINTS, HttpServer, build_api
@@ -81,7 +84,8 @@ class Stop:
 class Running:
     """A process that is up: where it answers (None for a worker), and what to tell the operator.
 
-    `admin_key` is the first administrator's API key, to the one process that made it. `ended` is set when
+    `admin_key` is the first administrator's API key and `setup_code` the code of first-run set-up, each to the one
+    process that made it. `ended` is set when
     anything that should go on has ended by itself: the HTTP server, the worker, a duty.
     """
 
@@ -89,6 +93,7 @@ class Running:
     place: str
     catalog: CatalogSource
     admin_key: str | None
+    setup_code: str | None
     ended: asyncio.Event
 
 
@@ -162,7 +167,7 @@ def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) 
 
 async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExitStack) -> Running:
     """Start the worker and the HTTP server, as the role wants; on the way out they stop first."""
-    config, url, admin_key = parts.config, None, None
+    config, url, admin_key, setup_code = parts.config, None, None, None
     served: list[asyncio.Task[None]] = []
     server: HttpServer | None = None
     if config.role != "api":
@@ -172,10 +177,11 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         listener = listen(config.host, config.port) if fd is None else adopt(fd)
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
-        server = HttpServer(build_api(_gateway(parts, duties, stop)), listener)
+        setup_code = await ensure_code(parts.database, parts.clock.now())
+        server = HttpServer(build_api(_gateway(parts, duties, stop)), listener, config.trusted_proxies)
         served.append(duties.watch(await server.start()))
     stack.push_async_callback(_close_doors, server, served, stop)
-    return Running(url, place(config), parts.catalog, admin_key, duties.ended)
+    return Running(url, place(config), parts.catalog, admin_key, setup_code, duties.ended)
 
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
@@ -210,6 +216,8 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     return Gateway(
         database=parts.database,
         authenticator=authenticator,
+        secure_cookies=parts.config.secure_cookies,
+        sessions=Sessions(parts.database, parts.clock, parts.settings, Passwords()),
         catalog=parts.catalog,
         settings=parts.settings,
         dispatcher=parts.dispatcher,
@@ -268,6 +276,8 @@ def greeting(running: Running) -> str:
     lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(running.catalog))]
     if running.admin_key is not None:
         lines.append(f"  first administrator's API key, shown only now: {running.admin_key}")
+    if running.setup_code is not None:
+        lines.append(f"  set-up code for the first sign-in, good once: {running.setup_code}")
     return "\n".join([*lines, "Ready. Ctrl-C stops it in good order, a second one at once.", ""])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.sessions import Sessions
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
 from ebbtide.catalog.policies import PolicySource
@@ -27,6 +28,8 @@ class Gateway:
 
     database: Database
     authenticator: Authenticator
+    sessions: Sessions
+    secure_cookies: bool
     catalog: PolicySource
     settings: SettingsSource
     dispatcher: Dispatcher

@@ -69,6 +69,8 @@ class Settings:
     batch_webhook_allow_private_targets: bool = _DEFAULT["batch_webhook_allow_private_targets"]
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
     stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
+    session_lifetime_hours: int = _DEFAULT["session_lifetime_hours"]
+    session_idle_minutes: int = _DEFAULT["session_idle_minutes"]
     request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
 
     def batch_role_concurrency(self, role: RoleName) -> int:
