@@ -22,6 +22,8 @@ import uvloop
 from ebbtide import __version__
 from ebbtide.accounts.accounts import ensure_admin
 from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.oidc.config import OidcConfig, load_oidc
+from ebbtide.accounts.oidc.flow import Oidc
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.sessions import Sessions
 from ebbtide.accounts.setup import ensure_code
@@ -123,7 +125,7 @@ def _say(line: str) -> None:
 async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> AsyncIterator[Running]:
     """A whole gateway process in this event loop: up when entered, gone when left. Raises SetupError, Unavailable."""
     clock = SystemClock()
-    settings = SettingsSource.from_environ(environ)
+    settings, oidc = SettingsSource.from_environ(environ), load_oidc(environ)
     async with AsyncExitStack() as stack:
         reached = reach_database(config.database_url, config.data_dir, listen_url=config.database_listen_url)
         database = await stack.enter_async_context(reached)
@@ -138,7 +140,7 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         stack.push_async_callback(duties.stop)
         for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
             duties.repeat(duty)
-        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name())
+        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name(), oidc)
         yield await _open_doors(parts, duties, stop, stack)
 
 
@@ -151,6 +153,7 @@ class _Parts:
     dispatcher: Dispatcher
     clock: Clock
     process: str
+    oidc: OidcConfig | None
 
 
 def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) -> CatalogSource:
@@ -177,7 +180,7 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         listener = listen(config.host, config.port) if fd is None else adopt(fd)
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
-        setup_code = await ensure_code(parts.database, parts.clock.now())
+        setup_code = None if parts.oidc else await ensure_code(parts.database, parts.clock.now())
         server = HttpServer(build_api(_gateway(parts, duties, stop)), listener, config.trusted_proxies)
         served.append(duties.watch(await server.start()))
     stack.push_async_callback(_close_doors, server, served, stop)
@@ -203,6 +206,7 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     authenticator = Authenticator(parts.database, parts.clock)
+    sessions = Sessions(parts.database, parts.clock, parts.settings, Passwords())
     duties.repeat(LoadReporter(parts.database, parts.dispatcher, parts.process).duty())
     duties.repeat(authenticator.uses.duty())
 
@@ -217,7 +221,8 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         database=parts.database,
         authenticator=authenticator,
         secure_cookies=parts.config.secure_cookies,
-        sessions=Sessions(parts.database, parts.clock, parts.settings, Passwords()),
+        sessions=sessions,
+        oidc=None if parts.oidc is None else Oidc(parts.oidc, parts.database, sessions),
         catalog=parts.catalog,
         settings=parts.settings,
         dispatcher=parts.dispatcher,

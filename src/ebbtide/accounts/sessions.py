@@ -158,7 +158,7 @@ class Sessions:
             return await store.find_password(conn, sign_in.name)
 
     async def _renewed(self, found: Secret, password: str) -> Secret:
-        if not self.passwords.is_dated(found.hash):
+        if found.hash is None or not self.passwords.is_dated(found.hash):
             return found
         renewed = await self.passwords.hash(password)
         async with self._database.transaction() as conn:

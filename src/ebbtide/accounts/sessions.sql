@@ -27,11 +27,11 @@ on conflict (account_id) where managed and revoked_at is null do nothing;
 select id from api_keys where account_id = $1 and managed and revoked_at is null;
 
 -- name: add_session
--- A new session of an account that may act and whose password is still the one that was checked.
+-- A new session of an account that may act and whose password is still the one that was checked (null: none was).
 insert into sessions (hash, account_id, key_id, created_at, used_at, expires_at)
 select $1, id, $3, $5, $5, $6
 from accounts
-where id = $2 and state = 'active' and password_hash = $4
+where id = $2 and state = 'active' and ($4::text is null or password_hash = $4)
 for share
 returning account_id;
 

@@ -16,11 +16,11 @@ Q: Final = load_queries("ebbtide.accounts", "sessions.sql")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """An account's password, hashed."""
+    """Who has proved to be an account, and the hash of the password that did it (None: something else did)."""
 
     account_id: str
     role: Role
-    hash: str
+    hash: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class NewSession:
     hash: bytes
     account_id: str
     key_id: str
-    password: str
+    password: str | None
     created_at: datetime
     expires_at: datetime
 

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ebbtide import ids
-from ebbtide.api import ops, session
+from ebbtide.api import oidc, ops, session
 from ebbtide.api.admin import audit, batch_models, config, provider_routes
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
@@ -37,6 +37,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *config.ROUTES,
     *audit.ROUTES,
     *session.ROUTES,
+    *oidc.ROUTES,
     *ops.ROUTES,
 )
 _LONGEST_ID = 128

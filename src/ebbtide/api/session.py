@@ -17,7 +17,7 @@ from ebbtide.api.auth import COOKIE, refuse_cross_site, session_secret
 from ebbtide.api.bodies import read_body
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.routing import Closed, Described, Endpoint, Open
-from ebbtide.errors import InvalidRequest
+from ebbtide.errors import Conflict, InvalidRequest
 
 _BODY_LIMIT = 16 * 1024
 Body = TypeVar("Body")
@@ -68,17 +68,19 @@ class SignedOut(msgspec.Struct):
 
 async def sign_in(gateway: Gateway, request: Request) -> Response:
     given = await _read(request, Credentials)
-    secret = await gateway.sessions.sign_in(SignIn(given.name.strip(), given.password, _address(request)))
+    secret = await gateway.sessions.sign_in(SignIn(given.name.strip(), given.password, client_address(request)))
     return await _signed_in(gateway, request, secret)
 
 
 async def get_setup(gateway: Gateway, request: Request) -> Response:
-    return answer_json(SetupObject(await setup.is_open(gateway.database)))
+    return answer_json(SetupObject(gateway.oidc is None and await setup.is_open(gateway.database)))
 
 
 async def claim_setup(gateway: Gateway, request: Request) -> Response:
     given = await _read(request, SetupClaim)
-    claim = setup.Claim(given.code, given.name, given.password, _address(request))
+    if gateway.oidc is not None:
+        raise Conflict("People sign in by OpenID Connect here: `ebbtide accounts` makes administrators")
+    claim = setup.Claim(given.code, given.name, given.password, client_address(request))
     secret = await setup.claim(gateway.database, gateway.sessions, claim, gateway.clock.now())
     return await _signed_in(gateway, request, secret)
 
@@ -120,15 +122,26 @@ def _forgetting(value: SignedOut) -> Response:
     return answer
 
 
-def _address(request: Request) -> str:
+def put_session_cookie(gateway: Gateway, request: Request, answer: Response, secret: str) -> None:
+    """Let the browser keep the session."""
+    lifetime = int(gateway.sessions.lifetime.total_seconds())
+    secure = is_secure(gateway, request)
+    answer.set_cookie(COOKIE, secret, lifetime, path="/", secure=secure, httponly=True, samesite="lax")
+
+
+def is_secure(gateway: Gateway, request: Request) -> bool:
+    """Whether cookies go by https only."""
+    return gateway.secure_cookies or request.url.scheme == "https"
+
+
+def client_address(request: Request) -> str:
+    """Where the request comes from, as far as a trusted proxy tells."""
     return "unknown" if request.client is None else request.client.host
 
 
 async def _signed_in(gateway: Gateway, request: Request, secret: str) -> Response:
     answer = await _shown(gateway, await gateway.sessions.principal(secret), secret)
-    secure = gateway.secure_cookies or request.url.scheme == "https"
-    lifetime = int(gateway.sessions.lifetime.total_seconds())
-    answer.set_cookie(COOKIE, secret, lifetime, path="/", secure=secure, httponly=True, samesite="lax")
+    put_session_cookie(gateway, request, answer, secret)
     return answer
 
 

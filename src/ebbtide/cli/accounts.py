@@ -10,6 +10,8 @@ from getpass import getpass
 from cyclopts import App
 
 from ebbtide.accounts import accounts
+from ebbtide.accounts.oidc.config import load_oidc
+from ebbtide.accounts.oidc.flow import link
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.quotas import Amounts, set_quotas, usd_text
 from ebbtide.accounts.roles import Role
@@ -22,7 +24,7 @@ from ebbtide.cli.bootflags import DatabaseFlags, read_config
 from ebbtide.cli.database import open_database
 from ebbtide.cli.output import AsJson, print_rows, tell
 from ebbtide.clock import SystemClock
-from ebbtide.errors import InvalidRequest
+from ebbtide.errors import InvalidRequest, SetupError
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
@@ -135,6 +137,19 @@ async def end_sessions(account: str, /, *, flags: DatabaseFlags = _HERE) -> None
         found = await accounts.find_account(database, account)
         ended = await _sessions(database).sign_out_everywhere(found.id, actor())
     tell(f"Sessions ended: {ended}.")
+
+
+@app.command
+async def link_oidc(account: str, subject: str, /, *, flags: DatabaseFlags = _HERE) -> None:
+    """Let a subject of the identity provider (EBBTIDE_OIDC_ISSUER) sign in as an account."""
+    oidc = load_oidc(os.environ)
+    if oidc is None:
+        raise SetupError("EBBTIDE_OIDC_ISSUER is not set: a subject means nothing without its issuer")
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.find_account(database, account)
+        async with database.transaction() as conn:
+            await link(conn, oidc.issuer, subject, found.id, actor(), SystemClock().now())
+    tell(f"{subject} signs in as {found.name} now.")
 
 
 @app.command

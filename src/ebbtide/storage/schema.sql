@@ -61,6 +61,16 @@ create table sign_in_attempts (
 -- What counts no longer (accounts.drop_attempts).
 create index sign_in_attempts_until on sign_in_attempts (until);
 
+create table oidc_identities (
+    issuer     text not null,
+    subject    text not null,
+    account_id text not null references accounts (id) on delete cascade,
+    created_at timestamptz not null,
+    primary key (issuer, subject)
+);
+-- Removing an account for good takes its identities along.
+create index oidc_identities_account on oidc_identities (account_id);
+
 create table setup_code (
     singleton  boolean primary key default true check (singleton),
     hash       bytea not null check (octet_length(hash) = 32),

@@ -6,10 +6,11 @@ import asyncio
 import re
 from datetime import timedelta
 from http.cookies import SimpleCookie
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway import Answer, TestGateway
+from tests.gateway import Answer, TestGateway, start_gateway
 
 from ebbtide.accounts import accounts
 from ebbtide.accounts.attempts import PER_ADDRESS, PER_NAME
@@ -106,6 +107,26 @@ async def test_a_forwarded_scheme_of_an_untrusted_client_is_not_believed(gateway
     async with gateway.database.connection() as conn:
         subjects = [row["subject"] for row in await conn.fetch("select subject from sign_in_attempts")]
     assert "address:127.0.0.1" in subjects
+
+
+async def test_a_trusted_proxy_tells_the_scheme_and_the_address(
+    database_url: str, listen_url: str, models: Path
+) -> None:
+    boot: dict[str, Any] = {"trusted_proxies": ("127.0.0.0/8",)}
+    async with start_gateway(database_url, models, role="api", listen_url=listen_url, **boot) as gateway:
+        code = gateway.running.setup_code
+        body = {"name": "ada", "password": PASSWORD, "code": code}
+        headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "10.1.1.1, 2001:db8::5"}
+        answer = await gateway.call("POST", "/setup", key=None, headers=headers, json=body)
+        assert "; secure" in answer.headers["set-cookie"].lower()
+        async with gateway.database.connection() as conn:
+            subjects = [row["subject"] for row in await conn.fetch("select subject from sign_in_attempts")]
+        assert "address:2001:db8::" in subjects  # the last one is the proxy's own word; of IPv6 the /64
+    async with start_gateway(database_url, models, role="api", listen_url=listen_url, secure_cookies=True) as gateway:
+        assert gateway.running.setup_code is None
+        del body["code"]
+        answer = await gateway.call("POST", "/session", key=None, json=body)
+        assert "; secure" in answer.headers["set-cookie"].lower()
 
 
 async def test_every_route_that_changes_something_refuses_what_another_site_sends(
