@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ebbtide.accounts import accounts
+from ebbtide.accounts import accounts, setup
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.accounts.roles import Role
 from ebbtide.clock import ManualClock
@@ -114,3 +114,16 @@ async def test_the_last_administrator_that_may_act_stays(database: Database, dee
     assert sum(isinstance(result, Conflict) for result in results) == 1
     left = await accounts.list_accounts(database)
     assert sum(account.role is Role.ADMIN and account.state == "active" for account in left) == 1
+
+
+async def test_processes_that_start_together_make_one_setup_code(database: Database) -> None:
+    codes = await asyncio.gather(*(setup.ensure_code(database, NOW) for _ in range(6)))
+    assert sum(code is not None for code in codes) == 1
+    assert await setup.ensure_code(database, NOW) is None
+    renewed = await setup.renew_code(database, "cli:test", NOW)
+    async with database.connection() as conn:
+        stored = await conn.fetchrow("select count(*) as n, min(hash::text) as hash from setup_code")
+    assert stored is not None
+    assert stored["n"] == 1
+    assert renewed not in codes
+    assert renewed not in stored["hash"]
