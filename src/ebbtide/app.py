@@ -25,6 +25,11 @@ import uvloop
 from ebbtide import __version__
 from ebbtide.accounts.accounts import ensure_admin
 from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.oidc.config import OidcConfig, load_oidc
+from ebbtide.accounts.oidc.flow import Oidc
+from ebbtide.accounts.passwords import Passwords
+from ebbtide.accounts.sessions import Sessions
+from ebbtide.accounts.setup import ensure_code
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
 from ebbtide.api.server import ENDPOINTS, HttpServer, build_api
@@ -109,7 +114,8 @@ class Stop:
 class Running:
     """A process that is up: where it answers (None for a worker), and what to tell the operator.
 
-    `admin_key` is the first administrator's API key, to the one process that made it. `ended` is set when
+    `admin_key` is the first administrator's API key and `setup_code` the code of first-run set-up, each to the one
+    process that made it. `ended` is set when
     anything that should go on has ended by itself: the HTTP server, the worker, a duty.
     """
 
@@ -117,6 +123,7 @@ class Running:
     place: str
     catalog: CatalogSource
     admin_key: str | None
+    setup_code: str | None
     ended: asyncio.Event
 
 
@@ -146,7 +153,7 @@ def _say(line: str) -> None:
 async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> AsyncIterator[Running]:
     """A whole gateway process in this event loop: up when entered, gone when left. Raises SetupError, Unavailable."""
     clock = SystemClock()
-    settings = SettingsSource.from_environ(environ)
+    settings, oidc = SettingsSource.from_environ(environ), load_oidc(environ)
     async with AsyncExitStack() as stack:
         reached = reach_database(config.database_url, config.data_dir, listen_url=config.database_listen_url)
         database = await stack.enter_async_context(reached)
@@ -164,7 +171,7 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         pulse = _pulse(config, database)
         dispatcher = _dispatcher(sender, settings)
         pulse.gauges.append(dispatcher.gauges)
-        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), pulse)
+        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), pulse, oidc)
         running = await _open_doors(parts, duties, stop, stack)
         _begin_pulse(parts, duties, stop)
         yield running
@@ -190,6 +197,7 @@ class _Parts:
     clock: Clock
     process: str
     pulse: Pulse
+    oidc: OidcConfig | None
 
 
 def _pulse(config: Config, database: Database) -> Pulse:
@@ -238,7 +246,7 @@ def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) 
 
 async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExitStack) -> Running:
     """Start the worker and the HTTP server, as the role wants; on the way out they stop first."""
-    config, url, admin_key = parts.config, None, None
+    config, url, admin_key, setup_code = parts.config, None, None, None
     served: list[asyncio.Task[None]] = []
     server: HttpServer | None = None
     if config.role != "api":
@@ -248,10 +256,11 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         listener = listen(config.host, config.port) if fd is None else adopt(fd)
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
-        server = HttpServer(build_api(_gateway(parts, duties, stop)), listener)
+        setup_code = None if parts.oidc else await ensure_code(parts.database, parts.clock.now())
+        server = HttpServer(build_api(_gateway(parts, duties, stop)), listener, config.trusted_proxies)
         served.append(duties.watch(await server.start()))
     stack.push_async_callback(_close_doors, server, served, stop)
-    return Running(url, place(config), parts.catalog, admin_key, duties.ended)
+    return Running(url, place(config), parts.catalog, admin_key, setup_code, duties.ended)
 
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
@@ -287,6 +296,7 @@ def _locks_folder(config: Config) -> Path:
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     config, authenticator = parts.config, Authenticator(parts.database, parts.clock)
+    sessions = Sessions(parts.database, parts.clock, parts.settings, Passwords())
     duties.repeat(LoadReporter(parts.database, parts.dispatcher, parts.process).duty())
     duties.repeat(authenticator.uses.duty())
 
@@ -297,6 +307,9 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     return Gateway(
         database=parts.database,
         authenticator=authenticator,
+        secure_cookies=parts.config.secure_cookies,
+        sessions=sessions,
+        oidc=None if parts.oidc is None else Oidc(parts.oidc, parts.database, sessions),
         catalog=parts.catalog,
         settings=parts.settings,
         dispatcher=parts.dispatcher,
@@ -357,6 +370,8 @@ def greeting(running: Running) -> str:
     lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(running.catalog))]
     if running.admin_key is not None:
         lines.append(f"  first administrator's API key, shown only now: {running.admin_key}")
+    if running.setup_code is not None:
+        lines.append(f"  set-up code for the first sign-in, good once: {running.setup_code}")
     return "\n".join([*lines, "Ready. Ctrl-C stops it in good order, a second one at once.", ""])
 
 

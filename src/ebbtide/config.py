@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -110,6 +111,16 @@ def _http_urls(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_http_url(part.strip()) for part in text.split(",") if part.strip()))
 
 
+def _networks(text: str) -> tuple[str, ...]:
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    try:
+        for part in parts:
+            ip_network(part)
+    except ValueError:
+        raise ValueError("IP addresses or networks such as 10.0.0.0/8, separated by commas") from None
+    return parts
+
+
 OPTIONS: Final[tuple[Option, ...]] = (
     Option("host", "--host", "127.0.0.1", "The address the HTTP server listens on.", str),
     Option("port", "--port", "8080", "The port the HTTP server listens on; 0 takes any free one.", _number(0, 65_535)),
@@ -196,6 +207,22 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _path,
     ),
     Option(
+        "trusted_proxies",
+        "--trusted-proxies",
+        None,
+        "The addresses or networks of reverse proxies, separated by commas, whose `X-Forwarded-For` and "
+        "`X-Forwarded-Proto` are believed. Without it: nobody's.",
+        _networks,
+    ),
+    Option(
+        "secure_cookies",
+        "--secure-cookies",
+        "off",
+        "Marks the session cookie as Secure although the gateway itself is reached by plain HTTP; "
+        "by HTTPS it always is.",
+        _switch,
+    ),
+    Option(
         "log_level",
         "--log-level",
         "info",
@@ -248,6 +275,8 @@ class Config:
     worker_lease_seconds: float = _DEFAULT["worker_lease_seconds"]
     worker_heartbeat_seconds: float = _DEFAULT["worker_heartbeat_seconds"]
     webhook_ca_file: Path | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    secure_cookies: bool = _DEFAULT["secure_cookies"]
     log_level: LogLevel = _DEFAULT["log_level"]
     log_format: LogFormat = _DEFAULT["log_format"]
     metrics_token: str | None = field(default=None, repr=False)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.oidc.flow import Oidc
+from ebbtide.accounts.sessions import Sessions
 from ebbtide.batches.backlog import BacklogSource
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
@@ -28,6 +30,9 @@ class Gateway:
 
     database: Database
     authenticator: Authenticator
+    sessions: Sessions
+    secure_cookies: bool
+    oidc: Oidc | None  # None: not set up
     catalog: PolicySource
     settings: SettingsSource
     dispatcher: Dispatcher

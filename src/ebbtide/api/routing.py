@@ -1,7 +1,7 @@
 """Routes are a table: each handlers file ends in one, and nothing else registers a path.
 
-An endpoint is closed (needs an API key) unless it is written as `Open`; `Admin` ones need an administrator's. GET
-answers HEAD too.
+An endpoint is closed (needs an API key or a session) unless it is written as `Open`; `Admin` ones need an
+administrator's. GET answers HEAD too.
 REQUEST_TIMEOUT_SECONDS bounds a request from its first byte to the last of its answer, a body that drips in included;
 an answer that is Streamed may take STREAM_REQUEST_TIMEOUT_SECONDS instead, its reader's pauses included.
 """
@@ -135,7 +135,7 @@ class _Path:
             return await endpoint.handler(self._gateway, request)
         if isinstance(endpoint, Scraped) and _is_scraper(self._gateway.metrics_token, request):
             return await endpoint.scrape(self._gateway, request)
-        principal = await authenticate(self._gateway.authenticator, request)
+        principal = await authenticate(self._gateway.authenticator, self._gateway.sessions, request)
         if isinstance(endpoint, Admin) and principal.role < Role.ADMIN:
             raise Forbidden("Only administrators may do this: it takes the role admin")
         structlog.contextvars.bind_contextvars(account=principal.account_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import structlog
 import uvicorn
@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide import ids, tracing
-from ebbtide.api import ops
+from ebbtide.api import oidc, ops, session
 from ebbtide.api.admin import audit, batch_models, config, provider_routes
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
@@ -38,6 +38,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *provider_routes.ROUTES,
     *config.ROUTES,
     *audit.ROUTES,
+    *session.ROUTES,
+    *oidc.ROUTES,
     *ops.ROUTES,
 )
 _LONGEST_ID = 128
@@ -103,7 +105,7 @@ def _request_id(headers: Headers) -> str:
 class HttpServer:
     """uvicorn on a socket that is ours, its signal handling left to whoever runs it."""
 
-    def __init__(self, api: ASGIApp, listener: socket.socket) -> None:
+    def __init__(self, api: ASGIApp, listener: socket.socket, trusted_proxies: Sequence[str] = ()) -> None:
         self._listener = listener
         config = uvicorn.Config(
             api,
@@ -113,6 +115,8 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=bool(trusted_proxies),
+            forwarded_allow_ips=list(trusted_proxies),
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         )
         self._server = _Server(config)

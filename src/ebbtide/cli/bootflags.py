@@ -53,6 +53,8 @@ class ServeFlags(WorkerFlags):
     host: Annotated[str | None, _flag("host")] = None
     port: Annotated[str | None, _flag("port")] = None
     role: Annotated[str | None, _flag("role")] = None
+    trusted_proxies: Annotated[str | None, _flag("trusted_proxies")] = None
+    secure_cookies: Annotated[bool | None, _flag("secure_cookies")] = None
 
 
 def read_config(flags: DatabaseFlags, **fixed: object) -> Config:

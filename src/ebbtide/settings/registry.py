@@ -251,6 +251,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "seconds",
         "How long a streamed answer or a download may take from beginning to end.",
     ),
+    _number("SESSION_LIFETIME_HOURS", 168, (1, 8_760), "hours", "How long a console session lasts that is opened now."),
+    _number(
+        "SESSION_IDLE_MINUTES", 720, (5, 525_600), "minutes", "How long a console session lasts while it is not used."
+    ),
     _number("REQUEST_TIMEOUT_SECONDS", 120, (1, _DAY), "seconds", "How long any other request may take."),
 )
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

@@ -73,6 +73,8 @@ class Settings:
     routing_breaker_seconds: int = _DEFAULT["routing_breaker_seconds"]
     routing_affinity_minutes: int = _DEFAULT["routing_affinity_minutes"]
     stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
+    session_lifetime_hours: int = _DEFAULT["session_lifetime_hours"]
+    session_idle_minutes: int = _DEFAULT["session_idle_minutes"]
     request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
 
     def batch_role_concurrency(self, role: RoleName) -> int:

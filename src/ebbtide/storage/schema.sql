@@ -12,7 +12,8 @@ create table accounts (
     state      text not null default 'active' check (state in ('active', 'suspended', 'deleted')),
     created_at timestamptz not null,
     daily_quota_usd   numeric(24, 12) check (daily_quota_usd >= 0),    -- null: none
-    monthly_quota_usd numeric(24, 12) check (monthly_quota_usd >= 0)
+    monthly_quota_usd numeric(24, 12) check (monthly_quota_usd >= 0),
+    password_hash text                           -- argon2id; null: no sign-in by password
 );
 -- A name is taken while its account lives (accounts.add_account).
 create unique index accounts_name on accounts (name) where state <> 'deleted';
@@ -28,12 +29,53 @@ create table api_keys (
     revoked_at   timestamptz,
     last_used_at timestamptz,
     daily_budget_usd   numeric(24, 12) check (daily_budget_usd >= 0),  -- null: none
-    monthly_budget_usd numeric(24, 12) check (monthly_budget_usd >= 0)
+    monthly_budget_usd numeric(24, 12) check (monthly_budget_usd >= 0),
+    managed      boolean not null default false  -- the sessions' own: nobody knows its secret
 );
 -- Signing in with a key (accounts.find_key).
 create unique index api_keys_hash on api_keys (hash);
 -- An account's keys (accounts.list_keys).
 create index api_keys_account on api_keys (account_id, created_at);
+
+-- The one key that an account's sessions act with (accounts.console_key).
+create unique index api_keys_managed on api_keys (account_id) where managed and revoked_at is null;
+
+create table sessions (
+    hash       bytea primary key check (octet_length(hash) = 32),  -- of the cookie's secret
+    account_id text not null references accounts (id) on delete cascade,
+    key_id     text not null references api_keys (id) on delete cascade,
+    created_at timestamptz not null,
+    used_at    timestamptz not null,
+    expires_at timestamptz not null
+);
+-- Ending an account's sessions (accounts.end_sessions).
+create index sessions_account on sessions (account_id);
+-- What is over (accounts.drop_sessions).
+create index sessions_expiring on sessions (expires_at);
+
+create table sign_in_attempts (
+    subject text primary key,                    -- a name (as its hash) or a client address
+    tries   integer not null check (tries > 0),
+    until   timestamptz not null
+);
+-- What counts no longer (accounts.drop_attempts).
+create index sign_in_attempts_until on sign_in_attempts (until);
+
+create table oidc_identities (
+    issuer     text not null,
+    subject    text not null,
+    account_id text not null references accounts (id) on delete cascade,
+    created_at timestamptz not null,
+    primary key (issuer, subject)
+);
+-- Removing an account for good takes its identities along.
+create index oidc_identities_account on oidc_identities (account_id);
+
+create table setup_code (
+    singleton  boolean primary key default true check (singleton),
+    hash       bytea not null check (octet_length(hash) = 32),
+    created_at timestamptz not null
+);
 
 -- What was charged ----------------------------------------------------------------------------------------------------
 
