@@ -18,11 +18,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ebbtide import ids
 from ebbtide.api import ops
-from ebbtide.api.admin import audit, batch_models, config, provider_routes
+from ebbtide.api.admin import audit, batch_models, batch_requests, config, provider_routes, requests
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.routing import Endpoint, build_router
+from ebbtide.api.user import usage
 from ebbtide.errors import EbbtideError, Unavailable
 
 log = structlog.get_logger(__name__)
@@ -33,9 +34,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *batches.ROUTES,
     *webhook.ROUTES,
     *batch_models.ROUTES,
+    *batch_requests.ROUTES,
     *provider_routes.ROUTES,
     *config.ROUTES,
     *audit.ROUTES,
+    *requests.ROUTES,
+    *usage.ROUTES,
     *ops.ROUTES,
 )
 _LONGEST_ID = 128

@@ -209,6 +209,19 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Empty: nowhere.",
     ),
     _number(
+        "REQUEST_LOG_RETENTION_DAYS",
+        90,
+        (1, 3_650),
+        "days",
+        "How long rows of the request log and its figures are kept.",
+    ),
+    _switch(
+        "DB_STORE_FULL_CONTENT",
+        False,
+        "Keeps in the database what is said in requests that callers make directly, up to 1 MiB of each body, and lets "
+        "administrators read what is stored of batches. Off: neither.",
+    ),
+    _number(
         "STREAM_REQUEST_TIMEOUT_SECONDS",
         3_600,
         (1, _DAY),

@@ -68,6 +68,8 @@ class Settings:
     batch_file_retention_days: int = _DEFAULT["batch_file_retention_days"]
     batch_webhook_allow_private_targets: bool = _DEFAULT["batch_webhook_allow_private_targets"]
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
+    request_log_retention_days: int = _DEFAULT["request_log_retention_days"]
+    db_store_full_content: bool = _DEFAULT["db_store_full_content"]
     stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
     request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
 
