@@ -232,8 +232,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _switch(
         "DB_STORE_FULL_CONTENT",
         False,
-        "Keeps in the database what is said in requests that callers make directly, up to 1 MiB of each body, and lets "
-        "administrators read what is stored of batches. Off: neither.",
+        "Lets administrators read what is stored of batches: requests and answers. Off: it stays with the batch's owner.",
     ),
     _number(
         "STREAM_REQUEST_TIMEOUT_SECONDS",
