@@ -71,6 +71,9 @@ class Settings:
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
     request_log_retention_days: int = _DEFAULT["request_log_retention_days"]
     db_store_full_content: bool = _DEFAULT["db_store_full_content"]
+    routing_breaker_failures: int = _DEFAULT["routing_breaker_failures"]
+    routing_breaker_seconds: int = _DEFAULT["routing_breaker_seconds"]
+    routing_affinity_minutes: int = _DEFAULT["routing_affinity_minutes"]
     stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
     request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
 
