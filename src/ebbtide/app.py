@@ -53,6 +53,7 @@ from ebbtide.listening import adopt, listen
 from ebbtide.logs import set_up_logging
 from ebbtide.pulse import Pulse
 from ebbtide.records import metrics
+from ebbtide.records.log_days import add_days, keeping_log
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.siblings import Folder, Sample
 from ebbtide.storage.migrate import migrate
@@ -159,6 +160,7 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         database = await stack.enter_async_context(reached)
         await migrate(database)
         await settings.refresh(database)
+        await add_days(database, clock.now())  # before anything is logged, so that the first rows have their day
         listener = await stack.enter_async_context(Listener(database))
         sender = await stack.enter_async_context(ObservedSender())
         catalog = PolicySource(_catalog_source(config, environ, sender))
@@ -166,7 +168,9 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         await catalog.refresh(database)
         duties = Duties(clock, random.Random())
         stack.push_async_callback(duties.stop)
-        for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
+        log_duty = keeping_log(database, lambda: settings.current.request_log_retention_days)
+        following = (catalog.following(database, listener), settings.following(database, listener))
+        for duty in (*catalog.duties(), *following, log_duty):
             duties.repeat(duty)
         pulse = _pulse(config, database)
         dispatcher = _dispatcher(sender, settings)

@@ -18,12 +18,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide import ids, tracing
 from ebbtide.api import oidc, ops, session
-from ebbtide.api.admin import audit, batch_models, config, provider_routes
+from ebbtide.api.admin import audit, batch_models, batch_requests, config, provider_routes, requests
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.protocol import LimitedProtocol
 from ebbtide.api.routing import Endpoint, build_router
+from ebbtide.api.user import usage
 from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
 
@@ -35,11 +36,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *batches.ROUTES,
     *webhook.ROUTES,
     *batch_models.ROUTES,
+    *batch_requests.ROUTES,
     *provider_routes.ROUTES,
     *config.ROUTES,
     *audit.ROUTES,
     *session.ROUTES,
     *oidc.ROUTES,
+    *requests.ROUTES,
+    *usage.ROUTES,
     *ops.ROUTES,
 )
 _LONGEST_ID = 128

@@ -223,6 +223,18 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Empty: nowhere.",
     ),
     _number(
+        "REQUEST_LOG_RETENTION_DAYS",
+        90,
+        (1, 3_650),
+        "days",
+        "How long rows of the request log and its figures are kept.",
+    ),
+    _switch(
+        "DB_STORE_FULL_CONTENT",
+        False,
+        "Lets administrators read what is stored of batches: requests and answers. Off: only their owners read them.",
+    ),
+    _number(
         "ROUTING_BREAKER_FAILURES",
         5,
         (0, 10_000),
