@@ -1,5 +1,5 @@
-"""Chat completions served by a Messages API: what is sent, what comes back, what is refused. The vendor's SDK types check
-the fake's answers, OpenAI's the gateway's.
+"""Chat completions served by a Messages API: what is sent, what comes back, what is refused. The vendor's SDK types
+check the fake's answers, OpenAI's the gateway's.
 """
 
 from __future__ import annotations

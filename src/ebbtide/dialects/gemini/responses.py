@@ -144,7 +144,7 @@ def finish_of(reason: str | None, *, called: bool) -> Finish:
 
 
 def usage_of(usage: object) -> Usage | None:
-    """`usageMetadata` as tokens; None unless the prompt's count is there. Thoughts are counted apart and paid as output."""
+    """`usageMetadata` as tokens; None unless the prompt's count is there. Thoughts are paid as output."""
     if not isinstance(usage, dict):
         return None
     given = _count(usage.get("promptTokenCount"))

@@ -1,4 +1,4 @@
-"""The messages of a chat completions body read into the neutral form, part by part. A member without a place is refused.
+"""The messages of a chat completions body read into the neutral form; a member without a place is refused.
 
 Beside OpenAI's own members an assistant's message may bring back what answers of other vendors came with:
 `reasoning_content`, `thinking_blocks` and a tool call's `extra_content.google.thought_signature`.
