@@ -216,5 +216,26 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "How long a streamed answer or a download may take from beginning to end.",
     ),
     _number("REQUEST_TIMEOUT_SECONDS", 120, (1, _DAY), "seconds", "How long any other request may take."),
+    _number(
+        "ROUTING_AFFINITY_MINUTES",
+        5,
+        (0, 1_440),
+        "minutes",
+        "How long after its last request an account's next one to the same model goes to the same route; 0: any route.",
+    ),
+    _number(
+        "ROUTING_BREAKER_FAILURES",
+        5,
+        (0, 1_000),
+        "failures",
+        "Failures in a row after which a route is left alone for a while; 0: never.",
+    ),
+    _number(
+        "ROUTING_BREAKER_SECONDS",
+        5,
+        (1, 3_600),
+        "seconds",
+        "How long a failing route is left alone at first; doubled after each failed try, up to a minute or this value.",
+    ),
 )
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

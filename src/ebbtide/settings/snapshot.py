@@ -70,6 +70,9 @@ class Settings:
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
     stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
     request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
+    routing_affinity_minutes: int = _DEFAULT["routing_affinity_minutes"]
+    routing_breaker_failures: int = _DEFAULT["routing_breaker_failures"]
+    routing_breaker_seconds: int = _DEFAULT["routing_breaker_seconds"]
 
     def batch_role_concurrency(self, role: RoleName) -> int:
         """Batch requests that one account of `role` may have running at once; 0 means no cap."""

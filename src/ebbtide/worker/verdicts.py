@@ -16,7 +16,16 @@ from ebbtide.batches.settle_store import AttemptRow, FailedRow, ItemKey, LockedB
 from ebbtide.catalog.model import Model
 from ebbtide.catalog.prices import cost
 from ebbtide.dialects.values import Usage
-from ebbtide.dispatch.outcome import NO_OTHERS, Answered, Failed, Outcome, charge_unknown, is_retryable, speaks_ill, used
+from ebbtide.dispatch.outcome import (
+    NO_OTHERS,
+    Answered,
+    Failed,
+    Outcome,
+    charge_unknown,
+    is_retryable,
+    speaks_ill,
+    used,
+)
 from ebbtide.worker.lanes import Work
 
 Verb = Literal["complete", "fail", "retry", "hand_back"]
