@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import uvloop
@@ -33,14 +34,15 @@ from ebbtide.catalog.upstreams import Upstream, UpstreamSource
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Config, place
 from ebbtide.delivery.post import Poster
-from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.dispatch.breaker import BreakerRules
+from ebbtide.dispatch.dispatcher import Dispatcher, Rules
 from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
 from ebbtide.files.upload import FailedUploads
 from ebbtide.listening import adopt, listen
 from ebbtide.logs import set_up_logging
-from ebbtide.settings.snapshot import SettingsSource
+from ebbtide.settings.snapshot import Settings, SettingsSource
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database
@@ -133,7 +135,8 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         stack.push_async_callback(duties.stop)
         for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
             duties.repeat(duty)
-        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name())
+        dispatcher = Dispatcher(sender, rules=lambda: _routing_rules(settings.current))
+        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name())
         yield await _open_doors(parts, duties, stop, stack)
 
 
@@ -146,6 +149,13 @@ class _Parts:
     dispatcher: Dispatcher
     clock: Clock
     process: str
+
+
+@lru_cache(maxsize=1)
+def _routing_rules(settings: Settings) -> Rules:
+    seconds = float(settings.routing_breaker_seconds)
+    breaker = BreakerRules(settings.routing_breaker_failures, seconds, max(seconds, 60.0))
+    return Rules(breaker, 60.0 * settings.routing_affinity_minutes)
 
 
 def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) -> CatalogSource:

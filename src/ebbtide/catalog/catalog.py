@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ebbtide.accounts.roles import Role
 from ebbtide.catalog.model import Model
+
+NO_AUTOS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +18,22 @@ class Catalog:
 
     `is_settled`: a model that is not here does not exist. False while a server has yet to say what it serves, or where
     nothing names models: nobody may then take a model for gone.
+
+    `autos`: the model ids of each automatic choice, the preferred first.
     """
 
     models: tuple[Model, ...]
     _by_name: MappingProxyType[str, Model] = field(repr=False)
     is_settled: bool = True
+    autos: Mapping[str, Sequence[str]] = field(default_factory=lambda: NO_AUTOS)
 
     @classmethod
-    def of(cls, models: Iterable[Model], *, is_settled: bool = True) -> Catalog:
+    def of(
+        cls, models: Iterable[Model], *, is_settled: bool = True, autos: Mapping[str, Sequence[str]] = NO_AUTOS
+    ) -> Catalog:
         kept = tuple(models)
         names = {name: model for model in kept for name in (model.id, *model.aliases)}
-        return cls(kept, MappingProxyType(names), is_settled)
+        return cls(kept, MappingProxyType(names), is_settled, autos)
 
     def resolve(self, name: str) -> Model | None:
         """The model of that id or alias."""
@@ -36,6 +43,10 @@ class Catalog:
         """Like `resolve`, and None too when `role` may not use the model: both cases must look the same outside."""
         model = self._by_name.get(name)
         return model if model is not None and model.min_role <= role else None
+
+    def auto_models(self, name: str, role: Role) -> Sequence[Model]:
+        """The models of an automatic choice that `role` may use, in its order; empty when there is no such choice."""
+        return [model for listed in self.autos.get(name, ()) if (model := self.usable(listed, role)) is not None]
 
     def visible(self, role: Role) -> Sequence[Model]:
         """The models that `role` may use, in configured order."""

@@ -18,12 +18,14 @@ from msgspec import Meta, Struct
 
 from ebbtide.accounts.roles import Role
 from ebbtide.catalog.catalog import Catalog
-from ebbtide.catalog.model import FREE, DeploymentType, Kind, Model, ModelType, Pricing, Route, is_auto_name
+from ebbtide.catalog.model import FREE, DeploymentType, Kind, Model, ModelType, Pricing, Route, TimeLimits, is_auto_name
 from ebbtide.catalog.prices import is_price
 from ebbtide.catalog.yamlmarks import YamlFault, read_marked
 from ebbtide.errors import SetupError
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
+Key = Annotated[str, Meta(min_length=1)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 BASE_URLS: Mapping[Kind, str] = {
@@ -54,12 +56,22 @@ class RouteEntry(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Kind
     base_url: str | None = None
     model: Name | None = None
-    api_key: Annotated[str, Meta(min_length=1)] | None = None
+    api_key: Key | None = None
+    api_keys: Annotated[list[Key], Meta(min_length=1, max_length=1000)] | None = None
     weight: Annotated[float, Meta(ge=0)] = 1.0
     deployment_type: DeploymentType = "auto"
     latency: Annotated[float, Meta(ge=0, le=3600)] | None = None
     api_version: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,32}$")] | None = None
     priority_scheduling: bool = False
+    max_concurrency: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    reserve: bool = False
+
+
+class TimeoutsEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    connect: Seconds | None = None
+    first_byte: Seconds | None = None
+    gap: Seconds | None = None
+    total: Seconds | None = None
 
 
 class ModelEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,10 +84,13 @@ class ModelEntry(Struct, frozen=True, forbid_unknown_fields=True):
     min_role: Role = Role.FREE
     pricing: PricingEntry | None = None
     batch_price_factor: Decimal = Decimal(1)
+    timeouts: TimeoutsEntry | None = None
+    hedge_after: Seconds | None = None
 
 
 class ModelsFile(Struct, frozen=True, forbid_unknown_fields=True):
     models: list[ModelEntry]
+    auto: dict[str, Annotated[list[Name], Meta(min_length=1)]] = {}
 
 
 def parse_models(text: str, environ: Mapping[str, str], *, name: str = "models file") -> Catalog:
@@ -83,7 +98,9 @@ def parse_models(text: str, environ: Mapping[str, str], *, name: str = "models f
     try:
         value, lines = read_marked(text, environ)
         entries = _convert(value, lines)
-        return Catalog.of(_Builder(lines).models(entries))
+        builder = _Builder(lines)
+        models = tuple(builder.models(entries))
+        return Catalog.of(models, autos=builder.autos(entries, models))
     except YamlFault as fault:
         raise SetupError(f"{name}, line {fault.line}: {fault.message}") from fault
 
@@ -130,7 +147,21 @@ class _Builder:
             min_role=entry.min_role,
             pricing=self._pricing(entry.pricing, f"{path}.pricing"),
             batch_price_factor=entry.batch_price_factor,
+            time_limits=TimeLimits(**msgspec.structs.asdict(entry.timeouts)) if entry.timeouts else None,
+            hedge_after=entry.hedge_after,
         )
+
+    def autos(self, entries: ModelsFile, models: Sequence[Model]) -> dict[str, tuple[str, ...]]:
+        """The lists of the automatic choice: model ids by auto name."""
+        ids = {name: model.id for model in models for name in (model.id, *model.aliases)}
+        for name, listed in entries.auto.items():
+            path = f"$.auto.{name}"
+            if not is_auto_name(name):
+                self._refuse(path, "an automatic choice is named auto or auto-<tier>")
+            for i, model in enumerate(listed):
+                if model not in ids:
+                    self._refuse(f"{path}[{i}]", f"'{model}' is no model of this file")
+        return {name: tuple(ids[model] for model in listed) for name, listed in entries.auto.items()}
 
     def _take_name(self, name: str, path: str) -> None:
         if is_auto_name(name):
@@ -188,13 +219,25 @@ class _Builder:
             base_url=""
             if entry.kind == "standin"
             else self._base_url(entry.base_url or BASE_URLS.get(entry.kind), path),
-            api_keys=() if entry.api_key is None else (entry.api_key,),
+            api_keys=self._api_keys(entry, path),
             weight=entry.weight,
             deployment_type=entry.deployment_type,
             latency=entry.latency or 0.0,
             api_version=entry.api_version,
             priority_scheduling=entry.priority_scheduling,
+            max_concurrency=entry.max_concurrency,
+            reserve=entry.reserve,
         )
+
+    def _api_keys(self, entry: RouteEntry, path: str) -> tuple[str, ...]:
+        if entry.api_keys is None:
+            return () if entry.api_key is None else (entry.api_key,)
+        if entry.api_key is not None:
+            self._refuse(f"{path}.api_keys", "a route has either api_key or api_keys")
+        for i, key in enumerate(entry.api_keys):
+            if key in entry.api_keys[:i]:
+                self._refuse(f"{path}.api_keys[{i}]", "repeats a key of this route")
+        return tuple(entry.api_keys)
 
     def _base_url(self, value: str | None, path: str) -> str:
         if value is None:

@@ -73,7 +73,7 @@ class Breaker:
 
 
 class BreakerRules:
-    """Failures in a row that open a circuit (0: it never opens), and for how many seconds: doubling, up to `longest`."""
+    """Failures in a row that open a circuit (0: it never opens), and for how many seconds: doubling up to `longest`."""
 
     __slots__ = ("failures", "longest", "seconds")
 

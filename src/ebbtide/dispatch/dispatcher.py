@@ -36,6 +36,8 @@ from ebbtide.errors import InvalidRequest
 from ebbtide.weight import by_weight
 
 _PATIENCE: Final[dict[Source, float]] = {"interactive": 30.0, "batch": 300.0}
+# A wake may go to a call that cannot use the room, and a circuit that may be tried again wakes nobody.
+_LOOK_AGAIN: Final = 1.0
 
 Ask: TypeAlias = Callable[[Course, Way], Awaitable[Answered | Streaming | Failed]]
 
@@ -51,8 +53,8 @@ class Rules:
 class Dispatcher:
     """Sends calls through a Sender, which it does not own.
 
-    `in_flight` counts the calls that run now, by canonical model id and source; `hedges`, `failovers` and `offloads` the
-    calls made so. `timeouts` are those of calls that bring none.
+    `in_flight` counts the calls that run now, by canonical model id and source; `hedges`, `failovers` and `offloads`
+    the calls made so. `timeouts` are those of calls that bring none.
     """
 
     def __init__(
@@ -120,10 +122,10 @@ class Dispatcher:
             self._standings.of(model, route).breaker.may_pass(now) for route in plan_routes(model, source, self._rng)
         )
 
-    def health(self) -> Sequence[RouteHealth]:
+    def health(self) -> tuple[RouteHealth, ...]:
         """How every route stands that was used or looked at."""
         now = self._monotonic()
-        return [standing.health(now) for standing in self._standings]
+        return tuple(standing.health(now) for standing in self._standings)
 
     @contextmanager
     def _counted(self, call: Call) -> Iterator[None]:
@@ -179,7 +181,7 @@ class Dispatcher:
         call, now = course.call, self._monotonic()
         until = min(course.ends_at, now + _PATIENCE[call.source])
         while (way := course.next(now)) is None and course.is_full(now) and now < until:
-            await self._waiting.wait(call.model.id, call.source, until - now)
+            await self._waiting.wait(call.model.id, call.source, min(until - now, _LOOK_AGAIN))
             now = self._monotonic()
         return way
 

@@ -52,8 +52,8 @@ STREAM_GAP_SECONDS = 300.0
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Seconds: to open a connection, for the whole call over all its routes, between two reads of a stream, and until an
-    answer begins (of a stream: its first event).
+    """Seconds: to open a connection, for the whole call over all its routes, between two reads of a stream, and until
+    an answer begins (of a stream: its first event).
 
     None is no limit. The defaults are a batched request's; an interactive one's are settings, a model's its own.
     """
@@ -188,7 +188,7 @@ def speaks_ill(failed: Failed) -> bool:
 
 
 def trips(failed: Failed) -> bool:
-    """Whether the failure counts against its route's circuit: what says that the route, not the request, is at fault."""
+    """Whether the failure counts against its route's circuit: whether the route, not the request, is at fault."""
     if failed.kind in _ILL_KINDS or failed.kind == "first_byte_timeout":
         return True
     return failed.kind == "status" and (failed.status >= 500 or failed.status in _TRIPPING_STATUSES)

@@ -47,13 +47,16 @@ async def race(
             if not running or not more:
                 return begun, more
     finally:
-        for task in running:
-            await _lose(course, task)
+        for task, entered in running.items():
+            await _lose(course, entered, task)
 
 
-async def _lose(course: Course, task: asyncio.Task[Begun]) -> None:
-    course.lose()
+async def _lose(course: Course, way: Way, task: asyncio.Future[Begun]) -> None:
     task.cancel()
     (lost,) = await asyncio.gather(task, return_exceptions=True)
+    if isinstance(lost, Failed):  # both had ended at the same moment
+        course.note(way, lost)
+        return
+    course.lose(lost.usage if isinstance(lost, Answered) else None)
     if isinstance(lost, Streaming):
         await lost.close()

@@ -54,10 +54,13 @@ class Standing:
         self.last_error: FailureKind | None = None
         self._on_room = on_room
         self._keys_of = route.api_keys
+        self._base_url = route.base_url
 
     def follow(self, route: Route) -> None:
         """Take over what the configuration says now."""
         self.limiter.allow(route.max_concurrency)
+        if route.base_url != self._base_url:  # another server: what the old one did says nothing
+            self.breaker, self._base_url = Breaker(), route.base_url
         if route.api_keys != self._keys_of:
             self.keys, self._keys_of = KeyPool(route.api_keys), route.api_keys
 

@@ -15,12 +15,13 @@ from ebbtide.dispatch.outcome import Answered, Call, Failed, Timeouts, as_error
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One interactive request: its checked body, the model that its name means, and the time it may take."""
+    """One interactive request: its checked body, the model that its name means, its times, and the account it is of."""
 
     target: Target
     model: Model
     body: Body
     timeouts: Timeouts
+    caller: str | None = None
 
     def call(self) -> Call:
         """The call that the dispatcher runs."""
@@ -32,6 +33,7 @@ class Ask:
             source="interactive",
             timeouts=self.timeouts,
             asks_usage=self.body.asks_usage,
+            caller=self.caller,
         )
 
 

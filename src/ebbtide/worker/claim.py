@@ -21,7 +21,6 @@ from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.standing_store import UserState
 from ebbtide.batches.workers_store import HeldSlots
-from ebbtide.catalog.catalog import Catalog
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
@@ -168,7 +167,7 @@ class Claimer:
         model = work_round.model
         standing = await standing_store.read_room(conn, model, self._context.process)
         self._pace.note_state(model, standing.state)
-        if not _may_run(self._context.catalog.current, model):
+        if not _may_run(self._context, model):
             room = Room(0, "no_route_up")
         else:
             own = self._context.dispatcher.in_flight.get((model, "interactive"), 0)
@@ -313,12 +312,13 @@ class _Usage:
         return sum(s.slots for s in self.held if s.account_id == account_id and s.worker_no != worker_no)
 
 
-def _may_run(catalog: Catalog, model: str) -> bool:
+def _may_run(context: WorkerContext, model: str) -> bool:
     """Whether items of the model may start here; one that cannot be served any more starts too, to fail in words."""
+    catalog = context.catalog.current
     known = catalog.resolve(model)
     if known is None:
         return catalog.is_settled
-    return not known.has_batch_route or known.has_live_batch_route
+    return not known.has_batch_route or context.dispatcher.is_up(known, "batch")
 
 
 def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:

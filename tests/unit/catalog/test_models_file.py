@@ -46,10 +46,10 @@ def test_every_key_is_read() -> None:
     assert llama.pricing.cache_write == Decimal("0.06")
     assert llama.batch_price_factor == Decimal("0.5")
     first, spare = llama.routes
-    assert (first.base_url, first.model, first.api_key) == (
+    assert (first.base_url, first.model, first.api_keys) == (
         "http://gpu-a:8000/v1",
         "meta-llama/Llama-3.1-8B-Instruct",
-        "sk-gpu",
+        ("sk-gpu",),
     )
     assert (first.weight, first.batch_allowed) == (2.0, True)
     assert (spare.base_url, spare.model, spare.weight, spare.batch_allowed) == (

@@ -124,8 +124,13 @@ def model_object(model: Model) -> ModelObject:
     return ModelObject(id=model.id, created=0)
 
 
-def model_list(models: Sequence[Model]) -> ModelList:
-    return ModelList(data=[model_object(model) for model in models])
+def auto_object(name: str) -> ModelObject:
+    """An automatic choice of a model, as if it were one."""
+    return ModelObject(id=name, created=0)
+
+
+def model_list(models: Sequence[Model], autos: Sequence[str] = ()) -> ModelList:
+    return ModelList(data=[*(model_object(model) for model in models), *(auto_object(name) for name in autos)])
 
 
 def result_item(result: Result) -> ResultItem:
