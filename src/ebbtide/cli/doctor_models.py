@@ -79,7 +79,7 @@ def _servers(models: Sequence[Model]) -> Iterator[_Server]:
         for model in models
         for route in model.routes
         if route.base_url
-        for key in route.api_keys or (None,)
+        for key in (route.api_keys or (None,))
     }
     for route, key in routes.values():
         yield _server(route, key)

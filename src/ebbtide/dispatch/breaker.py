@@ -6,7 +6,9 @@ seconds of any clock that only goes forward, is an argument.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
+
+LONGEST: Final = 60.0
 
 CircuitState = Literal["closed", "open", "half_open"]
 
@@ -73,11 +75,11 @@ class Breaker:
 
 
 class BreakerRules:
-    """Failures in a row that open a circuit (0: it never opens), and for how many seconds: doubling up to `longest`."""
+    """Failures in a row that open a circuit (0: it never opens), and for how many seconds: doubled, up to `longest`."""
 
     __slots__ = ("failures", "longest", "seconds")
 
-    def __init__(self, failures: int = 5, seconds: float = 5.0, longest: float = 60.0) -> None:
+    def __init__(self, failures: int = 5, seconds: float = 5.0, longest: float = LONGEST) -> None:
         self.failures = failures
         self.seconds = seconds
         self.longest = longest

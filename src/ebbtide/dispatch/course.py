@@ -6,14 +6,12 @@ may already have begun to generate. A refusal (401, 429) proves that it has not:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from ebbtide.catalog.model import Route
-from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import (
     NO_OTHERS,
     Call,
@@ -49,11 +47,9 @@ class Course:
         self._left = list(routes)
         self._timeouts = timeouts
         self._stand = stand
-        self._refusals: Counter[str] = Counter()
+        self._keys_tried = 0
         self._failed: list[Failed] = []
         self._lost = 0
-        self._lost_unknown = False
-        self._lost_used: list[Usage] = []
 
     @property
     def has_failed(self) -> bool:
@@ -72,9 +68,9 @@ class Course:
                 return Way(route, standing, standing.enter(now), timeouts)
         return None
 
-    def is_full(self, now: float) -> bool:
-        """Whether a route that is left only waits for a call on it to end."""
-        return any(not self._stand(route).ready_in(now) for route in self._left)
+    def ready_in(self, now: float) -> float | None:
+        """Seconds until the circuit and keys of a route that is left let a call through; None when none is left."""
+        return min((self._stand(route).ready_in(now) for route in self._left), default=None)
 
     def take_off(self, way: Way) -> None:
         """Another call of this request is to go elsewhere than where `way` goes."""
@@ -89,21 +85,17 @@ class Course:
             self._left = [route for route in self._left if route is not way.route]
         return may_fail_over(failed, self.call.source)
 
-    def lose(self, usage: Usage | None = None) -> None:
-        """Another call answered first: what this one cost is not known, unless it had told its usage."""
+    def lose(self) -> None:
+        """One upstream call was broken off because another answered first: what it cost is not known."""
         self._lost += 1
-        if usage is None:
-            self._lost_unknown = True
-        else:
-            self._lost_used.append(usage)
 
     def others(self, told: Failed | None = None) -> Others:
         """What the calls noted so far took, but for the one that is told of."""
         failed = [one for one in self._failed if one is not told]
         if not failed and not self._lost:
             return NO_OTHERS
-        used = (*(one.usage for one in failed if one.usage is not None), *self._lost_used)
-        unknown = self._lost_unknown or any(one.cost_unknown for one in failed)
+        used = tuple(one.usage for one in failed if one.usage is not None)
+        unknown = bool(self._lost) or any(one.cost_unknown for one in failed)
         return Others(len(failed) + self._lost, used, unknown)
 
     def report(self, now: float) -> Failed:
@@ -117,14 +109,14 @@ class Course:
         return replace(told, sent=sent, others=self.others(told))
 
     def _not_free(self, now: float) -> Failed:
-        waits = [self._stand(route).ready_in(now) for route in self._left]
-        if any(not wait for wait in waits):
+        wait = self.ready_in(now)
+        if not wait:
             return nothing_free("All servers of this model are busy", 1.0)
-        return nothing_free("No server of this model is well at the moment", min(waits, default=1.0))
+        return nothing_free("No server of this model is well at the moment", wait)
 
     def _has_another_key(self, way: Way, failed: Failed) -> bool:
-        self._refusals[way.route.id] += 1
-        return failed.status in (401, 429) and self._refusals[way.route.id] < len(way.standing.keys)
+        self._keys_tried += 1
+        return failed.status in (401, 429) and self._keys_tried < len(way.standing.keys)
 
 
 def _endpoint(route: Route) -> str:

@@ -36,8 +36,6 @@ from ebbtide.errors import InvalidRequest
 from ebbtide.weight import by_weight
 
 _PATIENCE: Final[dict[Source, float]] = {"interactive": 30.0, "batch": 300.0}
-# A wake may go to a call that cannot use the room, and a circuit that may be tried again wakes nobody.
-_LOOK_AGAIN: Final = 1.0
 
 Ask: TypeAlias = Callable[[Course, Way], Awaitable[Answered | Streaming | Failed]]
 
@@ -116,16 +114,15 @@ class Dispatcher:
         )
 
     def is_up(self, model: Model, source: Source) -> bool:
-        """Whether the circuit of any route in use lets calls through, or may be tried."""
+        """Whether the circuit of any route in use lets calls through, or is being tried."""
         now = self._monotonic()
-        return any(
-            self._standings.of(model, route).breaker.may_pass(now) for route in plan_routes(model, source, self._rng)
-        )
+        routes = plan_routes(model, source, self._rng)
+        return any(self._standings.of(model, route).breaker.state(now) != "open" for route in routes)
 
-    def health(self) -> tuple[RouteHealth, ...]:
+    def health(self) -> Sequence[RouteHealth]:
         """How every route stands that was used or looked at."""
         now = self._monotonic()
-        return tuple(standing.health(now) for standing in self._standings)
+        return [standing.health(now) for standing in self._standings]
 
     @contextmanager
     def _counted(self, call: Call) -> Iterator[None]:
@@ -177,11 +174,14 @@ class Dispatcher:
         return way
 
     async def _enter(self, course: Course) -> Way | None:
-        """The next way, once there is room on one."""
+        """The next way, once there is room on one; batched requests wait for a circuit to let them through too."""
         call, now = course.call, self._monotonic()
         until = min(course.ends_at, now + _PATIENCE[call.source])
-        while (way := course.next(now)) is None and course.is_full(now) and now < until:
-            await self._waiting.wait(call.model.id, call.source, min(until - now, _LOOK_AGAIN))
+        while (way := course.next(now)) is None and now < until:
+            ready_in = course.ready_in(now)
+            if ready_in is None or (ready_in and call.source == "interactive"):
+                break
+            await self._waiting.wait(call.model.id, call.source, min(ready_in or until - now, until - now))
             now = self._monotonic()
         return way
 

@@ -53,22 +53,19 @@ class KeyPool:
 
     def limited(self, key: str | None, now: float, retry_after: float | None) -> None:
         """The upstream took too many requests for it (429): for as long as it asked, else longer each time."""
-        if (at := self._place(key)) is not None:
+        if key is not None and len(self._keys) > 1:
+            at = self._keys.index(key)
             self._rest(at, now + (retry_after or min(_AFTER_LIMITED * 2 ** self._level[at], _LONGEST)))
 
     def refused(self, key: str | None, now: float) -> None:
         """The upstream does not accept it (401)."""
-        if (at := self._place(key)) is not None:
-            self._rest(at, now + AFTER_REFUSED)
+        if key is not None and len(self._keys) > 1:
+            self._rest(self._keys.index(key), now + AFTER_REFUSED)
 
     def served(self, key: str | None) -> None:
         """It served a request."""
-        if (at := self._place(key)) is not None:
-            self._level[at] = 0
-
-    def _place(self, key: str | None) -> int | None:
-        """Where the key stands; None for one that is never rested or was configured before."""
-        return self._keys.index(key) if len(self._keys) > 1 and key in self._keys else None
+        if len(self._keys) > 1 and key is not None:
+            self._level[self._keys.index(key)] = 0
 
     def _rest(self, at: int, until: float) -> None:
         self._until[at] = max(self._until[at], until)

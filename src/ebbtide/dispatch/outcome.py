@@ -188,7 +188,7 @@ def speaks_ill(failed: Failed) -> bool:
 
 
 def trips(failed: Failed) -> bool:
-    """Whether the failure counts against its route's circuit: whether the route, not the request, is at fault."""
+    """Whether the failure counts against its route's circuit: it says that the route, not the request, is at fault."""
     if failed.kind in _ILL_KINDS or failed.kind == "first_byte_timeout":
         return True
     return failed.kind == "status" and (failed.status >= 500 or failed.status in _TRIPPING_STATUSES)

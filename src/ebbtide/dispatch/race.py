@@ -47,16 +47,13 @@ async def race(
             if not running or not more:
                 return begun, more
     finally:
-        for task, entered in running.items():
-            await _lose(course, entered, task)
+        for task in running:
+            await _lose(course, task)
 
 
-async def _lose(course: Course, way: Way, task: asyncio.Future[Begun]) -> None:
+async def _lose(course: Course, task: asyncio.Task[Begun]) -> None:
+    course.lose()
     task.cancel()
     (lost,) = await asyncio.gather(task, return_exceptions=True)
-    if isinstance(lost, Failed):  # both had ended at the same moment
-        course.note(way, lost)
-        return
-    course.lose(lost.usage if isinstance(lost, Answered) else None)
     if isinstance(lost, Streaming):
         await lost.close()

@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+import structlog
+
 from ebbtide.catalog.model import Model, Route
 from ebbtide.dispatch.breaker import Breaker, BreakerRules, CircuitState
 from ebbtide.dispatch.keys import KeyPool
 from ebbtide.dispatch.limits import Limiter
 from ebbtide.dispatch.outcome import TIMED_OUT, Failed, FailureKind, trips
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -54,13 +58,10 @@ class Standing:
         self.last_error: FailureKind | None = None
         self._on_room = on_room
         self._keys_of = route.api_keys
-        self._base_url = route.base_url
 
     def follow(self, route: Route) -> None:
         """Take over what the configuration says now."""
         self.limiter.allow(route.max_concurrency)
-        if route.base_url != self._base_url:  # another server: what the old one did says nothing
-            self.breaker, self._base_url = Breaker(), route.base_url
         if route.api_keys != self._keys_of:
             self.keys, self._keys_of = KeyPool(route.api_keys), route.api_keys
 
@@ -83,14 +84,21 @@ class Standing:
         return Pass(self.keys.take(now), self.breaker.enter(), now)
 
     def leave(self, entered: Pass, failed: Failed | None, now: float, rules: BreakerRules) -> None:
-        """The call has ended, well (None) or not."""
+        """The call has ended, well (None) or not. A circuit that opens or closes is told to the log."""
+        was_closed = self.breaker.is_closed
+        self._note(entered, failed, now, rules)
+        if was_closed != self.breaker.is_closed:
+            tell = log.warning if was_closed else log.info
+            tell("circuit_opened" if was_closed else "circuit_closed", route=self.route_id, model=self.model_id)
+        self._free()
+
+    def _note(self, entered: Pass, failed: Failed | None, now: float, rules: BreakerRules) -> None:
         if failed is not None:
             self._note_failure(entered, failed, now, rules)
         else:
             self.breaker.succeed(probe=entered.probe)
             self.limiter.served()
             self.keys.served(entered.key)
-        self._free()
 
     def break_off(self, entered: Pass) -> None:
         """The call was broken off by us before it told anything."""

@@ -29,10 +29,6 @@ class Waiting:
                 await future
         except TimeoutError:
             return False
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                self.wake(model_id)
-            raise
         finally:
             self._count -= 1
             if not future.done() or future.cancelled():

@@ -15,7 +15,9 @@ from ebbtide.dispatch.outcome import Answered, Call, Failed, Timeouts, as_error
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One interactive request: its checked body, the model that its name means, its times, and the account it is of."""
+    """One interactive request: its checked body, the model that its name means, the time it may take, and the account
+    that asks.
+    """
 
     target: Target
     model: Model

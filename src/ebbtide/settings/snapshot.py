@@ -69,11 +69,11 @@ class Settings:
     batch_anthropic_versions: str = _DEFAULT["batch_anthropic_versions"]
     batch_webhook_allow_private_targets: bool = _DEFAULT["batch_webhook_allow_private_targets"]
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
-    stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
-    request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
-    routing_affinity_minutes: int = _DEFAULT["routing_affinity_minutes"]
     routing_breaker_failures: int = _DEFAULT["routing_breaker_failures"]
     routing_breaker_seconds: int = _DEFAULT["routing_breaker_seconds"]
+    routing_affinity_minutes: int = _DEFAULT["routing_affinity_minutes"]
+    stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
+    request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
 
     def batch_role_concurrency(self, role: RoleName) -> int:
         """Batch requests that one account of `role` may have running at once; 0 means no cap."""

@@ -14,7 +14,7 @@ from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import Streamed, answer_json, while_connected
 from ebbtide.api.bodies import JSON_BODY_LIMIT, read_body
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.openai.render import auto_object, model_list, model_object
+from ebbtide.api.openai.render import model_list, model_object
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, is_auto_name
@@ -35,15 +35,15 @@ _STREAM_HEADERS: Final = {"content-type": MEDIA_TYPE, "cache-control": "no-cache
 
 async def list_models(gateway: Gateway, request: Request, principal: Principal) -> Response:
     catalog = gateway.catalog.current
-    autos = [name for name in catalog.autos if catalog.auto_models(name, principal.role)]
-    return answer_json(model_list(catalog.visible(principal.role), autos))
+    automatic = [name for name in catalog.auto if catalog.choices(name, principal.role)]
+    return answer_json(model_list([*(model.id for model in catalog.visible(principal.role)), *automatic]))
 
 
 async def get_model(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    name, catalog = request.path_params["id"], gateway.catalog.current
-    if catalog.auto_models(name, principal.role):
-        return answer_json(auto_object(name))
-    return answer_json(model_object(_usable(catalog, name, principal)))
+    name = request.path_params["id"]
+    if gateway.catalog.current.choices(name, principal.role):
+        return answer_json(model_object(name))
+    return answer_json(model_object(_usable(gateway.catalog.current, name, principal).id))
 
 
 async def create_chat_completion(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -75,9 +75,9 @@ async def _read_ask(gateway: Gateway, request: Request, principal: Principal, ta
     raw = await read_body(request, JSON_BODY_LIMIT)
     async with in_turn(len(raw)):
         body = await by_weight(len(raw), parse_body, target, raw)
-    model = _chosen(gateway, body.model, target, principal)
-    if is_auto_name(body.model):
-        body = msgspec.structs.replace(body, model=model.id)  # the answer names the model that served
+    model = _chosen(gateway, body.model, principal)
+    if is_auto_name(body.model):  # the answer then names the model that was chosen
+        body = msgspec.structs.replace(body, model=model.id)
     if model.type != ENDPOINT_FOR[target].model_type:
         raise InvalidRequest(f"Model {body.model!r} does not serve {target}: it is of type {model.type}", param="model")
     return Ask(target, model, body, _timeouts(gateway, body), principal.account_id)
@@ -90,17 +90,13 @@ def _timeouts(gateway: Gateway, body: Body) -> Timeouts:
     return Timeouts(total=settings.request_timeout_seconds)
 
 
-def _chosen(gateway: Gateway, name: str, target: Target, principal: Principal) -> Model:
-    """The model of this name; of an automatic choice the first that can take a request now, else its first."""
-    catalog = gateway.catalog.current
-    if not is_auto_name(name):
-        return _usable(catalog, name, principal)
-    wanted = ENDPOINT_FOR[target].model_type
-    models = catalog.auto_models(name, principal.role)
-    fitting = [model for model in models if model.type == wanted] or models
-    if not fitting:
-        return _usable(catalog, name, principal)
-    return next((model for model in fitting if gateway.dispatcher.is_able(model, "interactive")), fitting[0])
+def _chosen(gateway: Gateway, name: str, principal: Principal) -> Model:
+    """The model of this name; of an automatic one the first that can take a request now, else the first."""
+    choices = gateway.catalog.current.choices(name, principal.role)
+    if not choices:
+        return _usable(gateway.catalog.current, name, principal)
+    able = (model for model in choices if gateway.dispatcher.is_able(model, "interactive"))
+    return next(able, choices[0])
 
 
 def _usable(catalog: Catalog, name: str, principal: Principal) -> Model:
