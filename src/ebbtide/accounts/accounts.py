@@ -18,7 +18,7 @@ _MAX_NAME = 200
 
 async def create_account(database: Database, name: str, role: Role, now: datetime) -> Account:
     """A new active account. Raises InvalidRequest for an unusable name, Conflict for a taken one."""
-    account = Account(ids.account_id(), _checked(name), role, "active", now)
+    account = Account(ids.account_id(), checked_name(name), role, "active", now)
     async with database.transaction() as conn:
         if not await store.add_account(conn, account):
             raise Conflict(f"An account named {account.name!r} exists already", param="name")
@@ -94,7 +94,8 @@ async def _set_state(database: Database, account_id: str, state: AccountState) -
     return account
 
 
-def _checked(name: str) -> str:
+def checked_name(name: str) -> str:
+    """The name as it is kept. Raises InvalidRequest."""
     name = name.strip()
     if not 1 <= len(name) <= _MAX_NAME or not name.isprintable():
         raise InvalidRequest(f"An account's name has 1 to {_MAX_NAME} printable characters", param="name")

@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ebbtide import ids
-from ebbtide.api import ops
-from ebbtide.api.admin import audit, batch_models, config, provider_routes
+from ebbtide.api import ops, user
+from ebbtide.api.admin import accounts, audit, batch_jobs, batch_models, config, provider_routes
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
@@ -32,6 +32,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *files.ROUTES,
     *batches.ROUTES,
     *webhook.ROUTES,
+    *user.ROUTES,
+    *accounts.ROUTES,
+    *batch_jobs.ROUTES,
     *batch_models.ROUTES,
     *provider_routes.ROUTES,
     *config.ROUTES,
