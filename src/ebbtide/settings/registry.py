@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 ROLES: Final = ("free", "pro", "internal", "admin")
+ANTHROPIC_VERSIONS: Final = ("2023-06-01", "2026-10-21")
 _DAY = 24 * 60 * 60
 
 
@@ -16,7 +17,8 @@ _DAY = 24 * 60 * 60
 class Setting:
     """One run-time setting: its default decides its type (bool, int or str).
 
-    A str without `choices` is a URL, or nothing. What a `secret` one holds is never shown, only whether it is set.
+    A str without `choices` is a URL, or nothing; one with `several` names some of its choices, comma-separated. What a
+    `secret` one holds is never shown, only whether it is set.
     """
 
     name: str
@@ -26,6 +28,7 @@ class Setting:
     minimum: int = 0
     maximum: int = 0
     choices: tuple[str, ...] = ()
+    several: bool = False
     secret: bool = False
 
     @property
@@ -50,7 +53,8 @@ class Setting:
         if self.kind is bool:
             return "on or off"
         if self.choices:
-            return "one of " + ", ".join(self.choices)
+            some = "one or more, comma-separated, of " if self.several else "one of "
+            return some + ", ".join(self.choices)
         if self.kind is str:
             return "a URL that begins with https:// or http://, or nothing"
         return f"a whole number from {self.minimum:,} to {self.maximum:,}"
@@ -62,6 +66,10 @@ def _switch(name: str, default: bool, sentence: str) -> Setting:
 
 def _choice(name: str, default: str, choices: tuple[str, ...], sentence: str) -> Setting:
     return Setting(name, default, sentence, choices=choices)
+
+
+def _some(name: str, choices: tuple[str, ...], sentence: str) -> Setting:
+    return Setting(name, ",".join(choices), sentence, choices=choices, several=True)
 
 
 def _number(name: str, default: int, bounds: tuple[int, int], unit: str, sentence: str) -> Setting:
@@ -198,6 +206,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Input files that one account may upload in an hour, failed uploads included.",
     ),
     _number("BATCH_FILE_RETENTION_DAYS", 30, (1, 3_650), "days", "How long an uploaded input file is kept."),
+    _some(
+        "BATCH_ANTHROPIC_VERSIONS",
+        ANTHROPIC_VERSIONS,
+        "The anthropic-version values that a new batch of Messages requests may name; a stored batch keeps its own. "
+        "Without effect in this release, which has no Messages target yet.",
+    ),
     _switch(
         "BATCH_WEBHOOK_ALLOW_PRIVATE_TARGETS",
         False,

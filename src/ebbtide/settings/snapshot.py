@@ -66,6 +66,7 @@ class Settings:
     batch_files_max_total_mb_per_user: int = _DEFAULT["batch_files_max_total_mb_per_user"]
     batch_file_uploads_per_hour: int = _DEFAULT["batch_file_uploads_per_hour"]
     batch_file_retention_days: int = _DEFAULT["batch_file_retention_days"]
+    batch_anthropic_versions: str = _DEFAULT["batch_anthropic_versions"]
     batch_webhook_allow_private_targets: bool = _DEFAULT["batch_webhook_allow_private_targets"]
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
     stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
@@ -182,6 +183,8 @@ def _read(setting: Setting, text: str) -> bool | int | str | None:
     if setting.kind is bool:
         word = text.lower()
         return (word in _ON) if word in _ON | _OFF else None
+    if setting.several:
+        return _some_of(setting.choices, text)
     if setting.choices:
         return text.lower() if text.lower() in setting.choices else None
     if setting.kind is str:
@@ -190,6 +193,12 @@ def _read(setting: Setting, text: str) -> bool | int | str | None:
         return None
     number = int(text)
     return number if setting.minimum <= number <= setting.maximum else None
+
+
+def _some_of(choices: tuple[str, ...], text: str) -> str | None:
+    """The named choices in the table's order; None when one is none of them, or none is named."""
+    named = {word.strip().lower() for word in text.split(",")}
+    return ",".join(choice for choice in choices if choice in named) if named <= set(choices) else None
 
 
 def _is_url(text: str) -> bool:

@@ -63,6 +63,7 @@ async def test_every_setting_is_told_whole(database_url: str, models: Path) -> N
             "minimum": 0,
             "maximum": 100_000,
             "choices": None,
+            "several": False,
             "bounds": "a whole number from 0 to 100,000",
             "unit": "requests",
             "description": next(setting.sentence for setting in SETTINGS if setting.name == CAP),

@@ -47,6 +47,10 @@ def test_each_setting_is_read_and_bounded(setting: Setting) -> None:
     if setting.kind is bool:
         good: list[tuple[str, object]] = [("off", False), ("TRUE", True), ("0", False), (" yes ", True)]
         bad = ["2", "maybe"]
+    elif setting.several:
+        first, second = setting.choices
+        good = [(first, first), (f" {second} , {first} ", f"{first},{second}"), (str(setting.default), setting.default)]
+        bad = ["2099-01-01", f"{first},2099-01-01", ",", f"{first},,"]
     elif setting.choices:
         good = [(choice.upper(), choice) for choice in setting.choices]
         bad = ["root"]

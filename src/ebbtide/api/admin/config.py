@@ -26,7 +26,8 @@ Value = bool | int | str
 class ConfigEntry(msgspec.Struct, frozen=True):
     """A setting. Of a secret one `value` and `default` are null, and only `is_set` tells whether it holds anything.
 
-    `bounds` says in words what is accepted; `minimum`, `maximum` (numbers) and `choices` say it for a form.
+    `bounds` says in words what is accepted; `minimum`, `maximum` (numbers) and `choices` say it for a form; of a
+    `several` one its choices may stand together, comma-separated.
     `updated_at` and `updated_by` tell of the stored value, and `ignored` why that is not in force, if it is not.
     """
 
@@ -38,6 +39,7 @@ class ConfigEntry(msgspec.Struct, frozen=True):
     minimum: int | None
     maximum: int | None
     choices: tuple[str, ...] | None
+    several: bool
     bounds: str
     unit: str | None
     description: str
@@ -122,6 +124,7 @@ def _entry(view: SettingView) -> ConfigEntry:
         minimum=setting.minimum if is_number else None,
         maximum=setting.maximum if is_number else None,
         choices=setting.choices or None,
+        several=setting.several,
         bounds=setting.bounds,
         unit=setting.unit or None,
         description=setting.sentence,
