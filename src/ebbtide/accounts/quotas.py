@@ -116,7 +116,7 @@ class _Kind:
 
 
 async def _set(database: Database, kind: _Kind, amounts: Amounts, actor: str, now: datetime) -> None:
-    _check_amounts(amounts)
+    check_amounts(amounts)
     async with database.transaction() as conn:
         row = await conn.fetchrow(_Q[f"lock_{kind.noun}"], kind.id)
         if row is None:
@@ -135,7 +135,8 @@ def usd_text(amount: Decimal | None) -> str | None:
     return None if amount is None else f"{amount.normalize():f}"
 
 
-def _check_amounts(amounts: Amounts) -> None:
+def check_amounts(amounts: Amounts) -> None:
+    """Raises InvalidRequest."""
     for name, amount in (("daily", amounts.daily), ("monthly", amounts.monthly)):
         if amount is not None and not (amount.is_finite() and 0 <= amount < 10**9):
             raise InvalidRequest(f"{name} must be an amount of USD, 0 or more and below a billion", param=name)

@@ -18,13 +18,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide import ids, tracing
 from ebbtide.api import oidc, ops, session
-from ebbtide.api.admin import audit, batch_models, batch_requests, config, provider_routes, requests
+from ebbtide.api.admin import (
+    accounts,
+    audit,
+    batch_jobs,
+    batch_models,
+    batch_requests,
+    config,
+    provider_routes,
+    requests,
+)
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.protocol import LimitedProtocol
 from ebbtide.api.routing import Endpoint, build_router
-from ebbtide.api.user import usage
+from ebbtide.api.user import account, usage
 from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
 
@@ -35,6 +44,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *files.ROUTES,
     *batches.ROUTES,
     *webhook.ROUTES,
+    *account.ROUTES,
+    *accounts.ROUTES,
+    *batch_jobs.ROUTES,
     *batch_models.ROUTES,
     *batch_requests.ROUTES,
     *provider_routes.ROUTES,

@@ -41,6 +41,10 @@ select id, custom_id, state, request_id, segment, answer_offset, answer_length,
        error_code, error_message, error_status, attempts, model, chunk, line_offset, line_length
 from batch_items where batch_no = $1 and id > $2 order by id limit $3;
 
+-- name: knows_item
+-- Whether a batch has this item: what makes a cursor good.
+select exists (select from batch_items where batch_no = $1 and id = $2);
+
 -- name: read_segments
 -- Compressed answers by segment.
 select id, data from batch_result_segments where batch_no = $1 and id = any($2);

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ebbtide.batches.model import Job
+from ebbtide.errors import InvalidRequest
 from ebbtide.files.chunks import unpack
 from ebbtide.page import Page
 from ebbtide.storage.pool import Connection, Database
@@ -38,8 +39,13 @@ class Result(msgspec.Struct, frozen=True, gc=False):
 
 
 async def list_results(database: Database, job: Job, after: int | None, limit: int) -> Page[Result]:
-    """Up to `limit` results from after item `after` on; a page also ends at about 8 MiB of answers."""
+    """Up to `limit` results from after item `after` on; a page also ends at about 8 MiB of answers.
+
+    Raises InvalidRequest when `after` is not one of the batch's.
+    """
     async with database.connection() as conn:
+        if after is not None and not await conn.fetchval(_Q["knows_item"], job.no, after):
+            raise InvalidRequest("after is not the id of a result of this batch", param="after")
         rows = await conn.fetch(_Q["list_items"], job.no, after or 0, limit + 1)
         kept = _fitting(rows[:limit])
         results = await with_answers(conn, job.no, kept)

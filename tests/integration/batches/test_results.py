@@ -82,13 +82,15 @@ async def test_a_retried_request_keeps_its_last_error_while_it_waits(world: Worl
     assert told == [("queued", "upstream_error", 503, None), ("running", None, None, None)]
 
 
-async def test_a_cursor_beyond_the_end_or_of_another_batch_gives_what_lies_after_it(world: World) -> None:
+async def test_a_cursor_at_the_end_gives_nothing_and_one_of_another_batch_is_refused(world: World) -> None:
     first, second = await world.many(2), await world.many(2)
     last = (await world.items(second))[-1]["id"]
     assert (await list_results(world.database, second, last, 10)).items == []
     assert (await list_results(world.database, second, last, 10)).has_more is False
-    before = (await world.items(first))[0]["id"]
-    assert len((await list_results(world.database, second, before, 10)).items) == 2
+    for foreign in ((await world.items(first))[0]["id"], last + 1):
+        with pytest.raises(InvalidRequest) as refused:
+            await list_results(world.database, second, foreign, 10)
+        assert refused.value.param == "after"
 
 
 async def listed(world: World, limit: int, **more: Any) -> list[list[str]]:

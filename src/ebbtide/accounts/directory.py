@@ -1,0 +1,211 @@
+"""Accounts and keys as administrators and their owners list and change them over HTTP.
+
+Each change stands in the audit log, written in its own transaction. Some administrator that may act always remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from asyncpg import Record
+
+from ebbtide import ids
+from ebbtide.accounts import store
+from ebbtide.accounts.accounts import checked_name
+from ebbtide.accounts.keys import find_key, issue_key
+from ebbtide.accounts.quotas import Amounts, check_amounts, usd_text
+from ebbtide.accounts.roles import Role
+from ebbtide.accounts.store import Account, ApiKey
+from ebbtide.errors import Conflict, InvalidRequest, NotFound
+from ebbtide.page import Page
+from ebbtide.records.audit import Deed, add_audit
+from ebbtide.storage.pool import Connection, Database
+from ebbtide.storage.queries import load_queries
+
+_Q = load_queries("ebbtide.accounts", "directory.sql")
+_LIMITS = load_queries("ebbtide.accounts", "quotas.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class AccountQuery:
+    """Which accounts, and which page of them; None does not narrow."""
+
+    after: str | None
+    search: str | None
+    role: str | None
+    state: str | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewAccount:
+    """An account to be made."""
+
+    name: str
+    role: Role
+    quotas: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWish:
+    """A key to be made."""
+
+    account_id: str
+    name: str
+    expires_at: datetime | None
+    budgets: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an account was charged, in USD; days and months are UTC."""
+
+    day: Decimal
+    month: Decimal
+
+
+async def page_accounts(database: Database, query: AccountQuery) -> Page[Account]:
+    """Living accounts, oldest first. Raises InvalidRequest for a cursor that is no account's."""
+    async with database.connection() as conn:
+        if query.after is not None and not await conn.fetchval(_Q["knows_account"], query.after):
+            raise InvalidRequest("after is not the id of an account", param="after")
+        rows = await conn.fetch(
+            _Q["page_accounts"], query.after, query.search, query.role, query.state, query.limit + 1
+        )
+    accounts = [_account(row) for row in rows]
+    return Page(accounts[: query.limit], len(accounts) > query.limit)
+
+
+async def get_account(database: Database, account_id: str) -> Account:
+    """Raises NotFound."""
+    async with database.connection() as conn:
+        return _found(await conn.fetchrow(_Q["get_account"], account_id), account_id)
+
+
+async def add_account(database: Database, new: NewAccount, actor: str, now: datetime) -> Account:
+    """Make an account. Raises InvalidRequest, and Conflict for a taken name."""
+    check_amounts(new.quotas)
+    account = Account(
+        ids.account_id(), checked_name(new.name), new.role, "active", now, new.quotas.daily, new.quotas.monthly
+    )
+    async with database.transaction() as conn:
+        if not await store.add_account(conn, account):
+            raise _taken(account.name)
+        await _write(conn, account)
+        deed = Deed(actor, "account.create", account.id, account_id=account.id, detail=_told(account))
+        await add_audit(conn, deed, now)
+    return account
+
+
+async def change_account(
+    database: Database, account_id: str, given: Mapping[str, Any], actor: str, now: datetime
+) -> Account:
+    """Change the fields of `given`, named as in Account. Raises NotFound, InvalidRequest, Conflict."""
+    async with database.transaction() as conn:
+        admins = await store.lock_admins(conn)
+        before = _found(await conn.fetchrow(_Q["lock_account"], account_id), account_id)
+        after = replace(before, **given)
+        after = replace(after, name=checked_name(after.name))
+        await _check(conn, after)
+        if admins == [account_id] and (after.role, after.state) != (Role.ADMIN, "active"):
+            raise Conflict("This is the last administrator; make another one first")
+        if after != before:
+            await _write(conn, after)
+            await add_audit(conn, _deed(actor, before, after), now)
+    return after
+
+
+async def _check(conn: Connection, account: Account) -> None:
+    check_amounts(Amounts(account.daily_quota_usd, account.monthly_quota_usd))
+    if await conn.fetchval(_Q["name_taken"], account.id, account.name):
+        raise _taken(account.name)
+
+
+async def _write(conn: Connection, account: Account) -> None:
+    quotas = (account.daily_quota_usd, account.monthly_quota_usd)
+    await conn.execute(_Q["change_account"], account.id, account.name, account.role.value, account.state, *quotas)
+
+
+def _deed(actor: str, before: Account, after: Account) -> Deed:
+    old, new = _told(before), _told(after)
+    changed = [name for name in new if old[name] != new[name]]
+    detail = {"old": {name: old[name] for name in changed}, "new": {name: new[name] for name in changed}}
+    action = "account.delete" if after.state == "deleted" else "account.change"
+    return Deed(actor, action, after.id, account_id=after.id, detail=detail)
+
+
+async def spent(database: Database, account_id: str, today: date) -> Spent:
+    async with database.connection() as conn:
+        row = await conn.fetchrow(_Q["spent"], account_id, today)
+    assert row is not None
+    return Spent(row["day"], row["month"])
+
+
+async def account_names(database: Database, account_ids: Sequence[str]) -> dict[str, str]:
+    """By id; deleted accounts keep theirs."""
+    async with database.connection() as conn:
+        rows = await conn.fetch(_Q["account_names"], list(set(account_ids)))
+    return {row["id"]: row["name"] for row in rows}
+
+
+async def page_keys(database: Database, account_id: str, after: str | None, limit: int) -> Page[ApiKey]:
+    """An account's keys, oldest first. Raises NotFound, and InvalidRequest for a cursor that is none of its keys."""
+    async with database.connection() as conn:
+        _found(await conn.fetchrow(_Q["get_account"], account_id), account_id)
+        if after is not None and not await conn.fetchval(_Q["knows_key"], account_id, after):
+            raise InvalidRequest("after is not the id of one of the account's keys", param="after")
+        keys = [ApiKey(**dict(row)) for row in await conn.fetch(_Q["page_keys"], account_id, after, limit + 1)]
+    return Page(keys[:limit], len(keys) > limit)
+
+
+async def add_key(database: Database, wish: KeyWish, actor: str, now: datetime) -> tuple[ApiKey, str]:
+    """A new key and its secret, which nobody can read again. Raises NotFound, InvalidRequest."""
+    check_amounts(wish.budgets)
+    if wish.expires_at is not None and wish.expires_at <= now:
+        raise InvalidRequest("expires_at must be in the future", param="expires_at")
+    async with database.transaction() as conn:
+        key, secret = await issue_key(conn, wish.account_id, name=wish.name, expires_at=wish.expires_at, now=now)
+        await conn.execute(_LIMITS["set_budgets"], key.id, wish.budgets.daily, wish.budgets.monthly)
+        detail = {"prefix": key.prefix, "budgets": wish.budgets.told}
+        await add_audit(conn, Deed(actor, "key.create", key.id, account_id=wish.account_id, detail=detail), now)
+    return replace(key, daily_budget_usd=wish.budgets.daily, monthly_budget_usd=wish.budgets.monthly), secret
+
+
+async def withdraw_key(database: Database, key_id: str, actor: str, now: datetime) -> ApiKey:
+    """Revoke a key of a living account for good. Raises NotFound."""
+    before = await find_key(database, key_id)
+    async with database.transaction() as conn:
+        key = await store.revoke_key(conn, key_id, now)
+        if key is None:
+            raise NotFound(f"There is no key {key_id!r}")
+        if before.revoked_at is None:
+            await add_audit(conn, Deed(actor, "key.revoke", key.id, account_id=key.account_id), now)
+    return key
+
+
+def _account(row: Record) -> Account:
+    return Account(**{**row, "role": Role(row["role"])})
+
+
+def _found(row: Record | None, account_id: str) -> Account:
+    if row is None:
+        raise NotFound(f"There is no account {account_id[:200]!r}")
+    return _account(row)
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(f"An account named {name!r} exists already", param="name")
+
+
+def _told(account: Account) -> dict[str, str | None]:
+    return {
+        "name": account.name,
+        "role": account.role.value,
+        "state": account.state,
+        "daily_quota_usd": usd_text(account.daily_quota_usd),
+        "monthly_quota_usd": usd_text(account.monthly_quota_usd),
+    }
