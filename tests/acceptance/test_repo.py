@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 import ebbtide
+from ebbtide.accounts.oidc.config import VARIABLES
 from ebbtide.catalog.models_file import parse_models
 from ebbtide.config import OPTIONS
 from ebbtide.settings.registry import SETTINGS
@@ -79,7 +80,7 @@ def test_generated_pages_are_fresh() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_settings_named_in_the_docs_exist(page: Path) -> None:
-    known = {setting.name for setting in SETTINGS} | {option.variable for option in OPTIONS}
+    known = {setting.name for setting in SETTINGS} | {option.variable for option in OPTIONS} | VARIABLES
     others = {"EBBTIDE_URL", "EBBTIDE_API_KEY", "BATCH_ID"}
     named = set(re.findall(r"\b(?:BATCH|EBBTIDE|STREAM|REQUEST)(?:_[A-Z]+)+\b", page.read_text(encoding="utf-8")))
     assert named <= known | others
