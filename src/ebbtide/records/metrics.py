@@ -19,6 +19,12 @@ MODEL_WAITING: Final = Gauge(
     ["model"],
     registry=REGISTRY,
 )
+LOG_ROWS: Final = Counter(
+    "ebbtide_request_log_rows",
+    "Rows of interactive requests that this process wrote to the request log, or had to drop since they cannot be stored.",
+    ["result"],
+    registry=REGISTRY,
+)
 
 
 def render_metrics() -> bytes:
