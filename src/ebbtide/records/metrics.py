@@ -21,7 +21,7 @@ MODEL_WAITING: Final = Gauge(
 )
 LOG_ROWS: Final = Counter(
     "ebbtide_request_log_rows",
-    "Rows of interactive requests that this process wrote to the request log, or had to drop since they cannot be stored.",
+    "Rows of interactive requests: written to the request log by this process, or dropped, being unstorable.",
     ["result"],
     registry=REGISTRY,
 )

@@ -87,6 +87,7 @@ class RequestLog:
         self._rows: deque[Waiting] = deque()
         self._group: list[Waiting] = []  # being written, under the number `_no`
         self._no = 0
+        self._singly = 0  # rows still to be written one by one
         self._wake = Wake()
         self._room = asyncio.Event()
         self._room.set()
@@ -130,26 +131,27 @@ class RequestLog:
     async def run_once(self, now: datetime) -> int:
         """Write a group; returns how many rows, 0 when the next one can wait. Raises Unavailable, and keeps them."""
         count = await self._write_group() if self.waiting else 0
-        return count if len(self._rows) >= GROUP else 0
+        return count if self._singly or len(self._rows) >= GROUP else 0
 
     async def _write_group(self) -> int:
         async with self._writing:
             if not self._group:
-                count = min(len(self._rows), 4 * GROUP)
+                count = 1 if self._singly else min(len(self._rows), 4 * GROUP)
                 self._group = [self._rows.popleft() for _ in range(count)]
                 self._no += 1
             try:
                 await self._store([entry for entry, _ in self._group])
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, OverflowError):
-                await self._store_singly()
-            return self._written()
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, OverflowError) as error:
+                return self._set_apart(error)
+            return self._written("written")
 
-    def _written(self) -> int:
+    def _written(self, result: str) -> int:
+        self._singly = max(0, self._singly - 1)
         group, self._group = self._group, []
         for _, on_written in group:
             if on_written is not None:
                 on_written()
-        LOG_ROWS.labels("written").inc(len(group))
+        LOG_ROWS.labels(result).inc(len(group))
         if self.waiting < self._most:
             self._room.set()
         return len(group)
@@ -159,19 +161,15 @@ class RequestLog:
             if await conn.fetchrow(_Q["start_group"], self._process, self._no) is not None:
                 await _insert(conn, entries)
 
-    async def _store_singly(self) -> None:
-        """Something in the group cannot be stored: everything else is, and that is told."""
-        while self._group:
-            entry, on_written = self._group[0]
-            self._no += 1
-            try:
-                await self._store([entry])
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, OverflowError) as error:
-                LOG_ROWS.labels("dropped").inc()
-                log.error("request_not_logged", request_id=entry.request_id, error=type(error).__name__)
-            if on_written is not None:
-                on_written()
-            del self._group[0]
+    def _set_apart(self, error: Exception) -> int:
+        """Something in the group cannot be stored: everything else will be, row by row, and that is told."""
+        if len(self._group) == 1:
+            log.error("request_not_logged", request_id=self._group[0][0].request_id, error=type(error).__name__)
+            return self._written("dropped")
+        self._singly = len(self._group)
+        self._rows.extendleft(reversed(self._group))
+        self._group = []
+        return 1
 
 
 async def _insert(conn: Connection, entries: Sequence[LogEntry]) -> None:

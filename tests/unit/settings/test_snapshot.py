@@ -23,10 +23,7 @@ def _type_of(setting: Setting) -> object:
 def test_table_and_class_are_equal() -> None:
     types = typing.get_type_hints(Settings)
     fields = {field.name: (types[field.name], field.default) for field in dataclasses.fields(Settings)}
-    table = {
-        setting.attribute: (_type_of(setting), setting.default)
-        for setting in SETTINGS
-    }
+    table = {setting.attribute: (_type_of(setting), setting.default) for setting in SETTINGS}
     assert fields == table
     assert len(table) == len(SETTINGS)
 
