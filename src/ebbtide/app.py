@@ -40,6 +40,11 @@ from ebbtide.duties import Duties
 from ebbtide.files.upload import FailedUploads
 from ebbtide.listening import adopt, listen
 from ebbtide.logs import set_up_logging
+from ebbtide.proxy.admission import Admission
+from ebbtide.proxy.interactive import Interactive
+from ebbtide.proxy.purse import Purse
+from ebbtide.proxy.slots import Slots
+from ebbtide.records.request_log import RequestLog
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.notify import Listener
@@ -133,7 +138,7 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         stack.push_async_callback(duties.stop)
         for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
             duties.repeat(duty)
-        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name())
+        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name(), listener)
         yield await _open_doors(parts, duties, stop, stack)
 
 
@@ -146,6 +151,7 @@ class _Parts:
     dispatcher: Dispatcher
     clock: Clock
     process: str
+    listener: Listener
 
 
 def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) -> CatalogSource:
@@ -197,6 +203,7 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     authenticator = Authenticator(parts.database, parts.clock)
+    interactive = _interactive(parts, duties, stop)
     duties.repeat(LoadReporter(parts.database, parts.dispatcher, parts.process).duty())
     duties.repeat(authenticator.uses.duty())
 
@@ -213,6 +220,7 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         catalog=parts.catalog,
         settings=parts.settings,
         dispatcher=parts.dispatcher,
+        interactive=interactive,
         clock=parts.clock,
         moment=moment,
         watch=Watch(parts.database, moment, stop.asked),
@@ -220,6 +228,16 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         checks={"database": parts.database.check, "models": check_models, **duties.checks},
         openapi=build_document(ENDPOINTS),
     )
+
+
+def _interactive(parts: _Parts, duties: Duties, stop: Stop) -> Interactive:
+    log = RequestLog(parts.database, parts.process)
+    purse = Purse(parts.database, parts.settings, parts.clock, parts.process)
+    slots = Slots(parts.database, parts.process)
+    for duty in (log.duty(), purse.duty(parts.listener), slots.duty(parts.listener)):
+        duties.repeat(duty)
+    admission = Admission(purse, slots, parts.clock)
+    return Interactive(parts.dispatcher, admission, log, parts.clock, stop.asked.is_set)
 
 
 async def _close_doors(server: HttpServer | None, served: list[asyncio.Task[None]], stop: Stop) -> None:

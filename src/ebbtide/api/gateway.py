@@ -13,6 +13,7 @@ from ebbtide.clock import Clock
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.duties import Check
 from ebbtide.files.upload import FailedUploads
+from ebbtide.proxy.interactive import Interactive
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
@@ -30,6 +31,7 @@ class Gateway:
     catalog: PolicySource
     settings: SettingsSource
     dispatcher: Dispatcher
+    interactive: Interactive
     clock: Clock
     moment: Callable[[], Moment]
     watch: Watch

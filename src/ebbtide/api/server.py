@@ -55,6 +55,9 @@ class FrontDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = _request_id(Headers(scope=scope))
+        scope["request_id"] = request_id
+        more: list[tuple[bytes, bytes]] = []
+        scope["answer_headers"] = more
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         started = False
@@ -63,7 +66,7 @@ class FrontDoor:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+                message["headers"] = [*message["headers"], *more, (b"x-request-id", request_id.encode())]
             await send(message)
 
         error = await self._run(scope, receive, send_named)

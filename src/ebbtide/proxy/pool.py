@@ -77,7 +77,7 @@ class Pool:
         return list(self.waiting)
 
     def target(self, elsewhere: int) -> int:
-        """How many slots to hold when others hold `elsewhere`: for those who wait, and a few more while many are free."""
+        """How many slots to hold while others hold `elsewhere`: for those who wait, and a few more if many are free."""
         self.elsewhere = elsewhere
         most = max(0, self.cap - elsewhere)
         wanted = self.in_use + len(self.live_waiters())

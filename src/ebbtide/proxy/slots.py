@@ -92,7 +92,7 @@ class Slots:
         for pool in pools:
             slots = pool.keep(now, wanted=pool.account_id in wanted, every=IDLE)
             given += max(0, pool.granted - slots)
-            if slots < pool.granted or (slots or pool.in_use) and now - pool.leased_at >= _RENEW:
+            if slots < pool.granted or ((slots or pool.in_use) and now - pool.leased_at >= _RENEW):
                 pool.granted = slots  # at once: what is given back is not used in the meantime
                 kept.append(pool)
         if kept:
@@ -121,7 +121,7 @@ class Slots:
         finally:
             for pool in pools:
                 pool.lock.release()
-        await self._count_running([pool for pool in pools if pool.in_use > pool.granted and not pool.valid_until > began])
+        await self._count_running([pool for pool in pools if pool.in_use and pool.valid_until <= began])
 
     async def _count_running(self, lapsed: Iterable[Pool]) -> None:
         """Their lease had lapsed: what runs is told again, so that others count it."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import groupby
 from typing import Final
 
 import asyncpg
+import msgspec
 import structlog
 
 from ebbtide.dialects.values import Usage
@@ -36,8 +36,7 @@ MOST_WAITING: Final = 20_000
 PATIENCE: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class LogEntry:
+class LogEntry(msgspec.Struct, frozen=True, gc=False):
     """One row of `api_logs`; the fields are its columns.
 
     `cost_usd` None: unknown; what no upstream saw costs 0. `attempts` counts the upstream calls, None where that is
@@ -73,7 +72,7 @@ class LogEntry:
         return Charge(self.account_id, self.key_id, self.source, usage, self.cost_usd)
 
 
-_COLUMNS: Final = tuple(field.name for field in fields(LogEntry))
+_COLUMNS: Final = LogEntry.__struct_fields__
 Waiting = tuple[LogEntry, Callable[[], None] | None]
 
 
@@ -173,7 +172,9 @@ class RequestLog:
 
 
 async def _insert(conn: Connection, entries: Sequence[LogEntry]) -> None:
-    await conn.copy_records_to_table("api_logs", records=[astuple(entry) for entry in entries], columns=_COLUMNS)
+    await conn.copy_records_to_table(
+        "api_logs", records=[msgspec.structs.astuple(entry) for entry in entries], columns=_COLUMNS
+    )
     charged = [(entry.at.date(), charge) for entry in entries if (charge := entry.charge) is not None]
 
     def day_of(one: tuple[date, Charge]) -> date:

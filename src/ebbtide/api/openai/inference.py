@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,11 +19,11 @@ from ebbtide.dialects.openai.batch import ModelList, ModelObject
 from ebbtide.dialects.openai.bodies import Chat, Embeddings
 from ebbtide.dialects.openai.requests import parse_body
 from ebbtide.dialects.values import ENDPOINT_FOR, Body, Target
-from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import STREAM_GAP_SECONDS, Timeouts
 from ebbtide.errors import InvalidRequest, NotFound
-from ebbtide.proxy.forward import Ask, forward
-from ebbtide.proxy.stream import MEDIA_TYPE, forward_stream
+from ebbtide.proxy.forward import Ask
+from ebbtide.proxy.stream import MEDIA_TYPE
+from ebbtide.proxy.visit import Visit
 from ebbtide.weight import by_weight, in_turn
 
 _SHARE: Final = 0.99  # of the time a stream may take: the upstream's, so that its end can still be told
@@ -41,35 +39,37 @@ async def get_model(gateway: Gateway, request: Request, principal: Principal) ->
 
 
 async def create_chat_completion(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    ask = await _read_ask(gateway, request, principal, "chat")
+    visit, ask = await _begin(gateway, request, principal, "chat")
     if ask.body.stream:
-        return Streamed(_events(gateway.dispatcher, ask), headers=_STREAM_HEADERS)
-    return await _forward(gateway.dispatcher, request, ask)
+        return Streamed(gateway.interactive.stream(visit, ask), headers=_STREAM_HEADERS)
+    return await _forward(gateway, request, visit, ask)
 
 
 async def create_embeddings(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    ask = await _read_ask(gateway, request, principal, "embeddings")
-    return await _forward(gateway.dispatcher, request, ask)
+    visit, ask = await _begin(gateway, request, principal, "embeddings")
+    return await _forward(gateway, request, visit, ask)
 
 
-async def _forward(dispatcher: Dispatcher, request: Request, ask: Ask) -> Response:
-    answered = await while_connected(request.receive, forward(dispatcher, ask))
+async def _forward(gateway: Gateway, request: Request, visit: Visit, ask: Ask) -> Response:
+    answered = await while_connected(request.receive, gateway.interactive.forward(visit, ask))
     return Response(answered.body, media_type="application/json")
 
 
-async def _events(dispatcher: Dispatcher, ask: Ask) -> AsyncIterator[bytes]:
-    async with forward_stream(dispatcher, ask) as events:
-        yield b""  # it began: the answer's head may go out before the model's first word
-        async with aclosing(cast("AsyncGenerator[bytes, Any]", aiter(events))) as pieces:
-            async for piece in pieces:
-                yield piece
+async def _begin(gateway: Gateway, request: Request, principal: Principal, target: Target) -> tuple[Visit, Ask]:
+    visit = await gateway.interactive.begin(principal, request.scope["request_id"], target)
+    visit.headers = request.scope["answer_headers"]
+    with gateway.interactive.refusals(visit):
+        return visit, await _read_ask(gateway, request, visit)
 
 
-async def _read_ask(gateway: Gateway, request: Request, principal: Principal, target: Target) -> Ask:
+async def _read_ask(gateway: Gateway, request: Request, visit: Visit) -> Ask:
+    target = visit.target
     raw = await read_body(request, JSON_BODY_LIMIT)
     async with in_turn(len(raw)):
         body = await by_weight(len(raw), parse_body, target, raw)
-    model = _usable(gateway.catalog.current, body.model, principal)
+    visit.model, visit.streamed = body.model, body.stream
+    model = _usable(gateway.catalog.current, body.model, visit.principal)
+    visit.model = model.id
     if model.type != ENDPOINT_FOR[target].model_type:
         raise InvalidRequest(f"Model {body.model!r} does not serve {target}: it is of type {model.type}", param="model")
     return Ask(target, model, body, _timeouts(gateway, body))
