@@ -25,13 +25,14 @@ from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Answered
 from ebbtide.dispatch.send import Sender
 from ebbtide.settings.snapshot import Settings, SettingsSource
-from ebbtide.worker.claim import Claimer, Round
+from ebbtide.worker.claim import Claimer
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.settle import Settler
+from ebbtide.worker.take import Round
 from ebbtide.worker.verdicts import FinishedItem
 
 BATCHES = 100

@@ -119,10 +119,10 @@ async def _another_admin(database: Database) -> str:
     return secret
 
 
-def models_file(folder: Path, *models: Mapping[str, Any]) -> Path:
+def models_file(folder: Path, *models: Mapping[str, Any], **more: Any) -> Path:
     """A models file (JSON is YAML) in `folder`."""
     path = folder / "models.yaml"
-    path.write_bytes(msgspec.json.encode({"models": list(models)}))
+    path.write_bytes(msgspec.json.encode({"models": list(models)} | more))
     return path
 
 

@@ -12,9 +12,11 @@ import os
 import random
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import uvloop
@@ -33,7 +35,8 @@ from ebbtide.catalog.upstreams import Upstream, UpstreamSource
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Config, place
 from ebbtide.delivery.post import Poster
-from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.dispatch.breaker import LONGEST, BreakerRules
+from ebbtide.dispatch.dispatcher import Dispatcher, Rules
 from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
@@ -52,6 +55,7 @@ from ebbtide.storage.pool import Database
 from ebbtide.storage.reach import reach_database
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
+from ebbtide.worker.life import LifeLocks
 from ebbtide.worker.loop import Worker
 
 GRACE_SECONDS: Final = 30
@@ -138,8 +142,19 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         stack.push_async_callback(duties.stop)
         for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
             duties.repeat(duty)
-        parts = _Parts(config, database, settings, catalog, Dispatcher(sender), clock, process_name(), listener)
+        dispatcher = _dispatcher(sender, settings)
+        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), listener)
         yield await _open_doors(parts, duties, stop, stack)
+
+
+def _dispatcher(sender: Sender, settings: SettingsSource) -> Dispatcher:
+    def rules() -> Rules:
+        now = settings.current
+        seconds = float(now.routing_breaker_seconds)
+        breaker = BreakerRules(now.routing_breaker_failures, seconds, max(seconds, LONGEST))
+        return Rules(breaker, now.routing_affinity_minutes * 60.0)
+
+    return Dispatcher(sender, rules=rules)
 
 
 @dataclass(frozen=True)
@@ -196,9 +211,21 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
         process=parts.process,
         poster=poster,
     )
-    lease = Lease(parts.database, seconds=config.worker_lease_seconds, beat=config.worker_heartbeat_seconds)
+    lease = Lease(
+        parts.database,
+        seconds=config.worker_lease_seconds,
+        beat=config.worker_heartbeat_seconds,
+        locks=LifeLocks(_locks_folder(config)),
+    )
     worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
     return duties.start("worker", worker.run(stop.asked), worker.check)
+
+
+def _locks_folder(config: Config) -> Path:
+    """Where the workers of a host see each other live: beside the embedded server, or in a folder of the user's own."""
+    if config.database_url is None:
+        return config.data_dir / "workers"
+    return Path(tempfile.gettempdir()) / f"ebbtide-workers-{os.geteuid()}"
 
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:

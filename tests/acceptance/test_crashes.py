@@ -304,3 +304,20 @@ async def test_eight_first_starts_at_once(embedded: Processes, postgres: Postgre
         assert await conn.fetchval("select count(*) from workers where ended_at is null") == 8
     assert [await gateway.stop() for gateway in gateways] == [0] * 8
     assert postgres.pids() == []
+
+
+async def test_a_killed_worker_is_taken_over_from_before_its_lease_ends(
+    processes: Processes, database: Database, upstream: FakeUpstream
+) -> None:
+    """On one host the survivor sees the death itself. The lease outlasts this test, so nothing else ends it."""
+    upstream.decide = lambda _: Behaviour(do="stall")
+    lease = {"EBBTIDE_WORKER_LEASE_SECONDS": "600", "BATCH_MODEL_CONCURRENCY": "8"}
+    victim = await processes.start(**lease)
+    batch_id = await victim.create(lines(8, "k"))
+    await holds(lambda: upstream.in_flight == 8)
+    survivor = await processes.start(**lease)
+    upstream.decide = None
+    victim.kill()
+    batch = await survivor.ended(batch_id)
+    assert (batch["request_counts"]["completed"], batch["cost_unknown_attempts"]) == (8, 8)
+    assert await check_all_completed(database, upstream) == 8

@@ -5,6 +5,18 @@
 insert into workers (host, pid, version, schema_version, surfaces, targets, lease_until)
 values ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7)) returning no;
 
+-- name: living_workers
+-- The workers whose lease runs, with the moment each began.
+select no, started_at from workers where ended_at is null and lease_until > now() order by no;
+
+-- name: worker_began
+-- When a worker began.
+select started_at from workers where no = $1;
+
+-- name: lapse_worker
+-- A worker is dead: its lease ends now.
+update workers set lease_until = now() where no = $1 and ended_at is null and lease_until > now();
+
 -- name: beat
 -- Prolong a worker's lease, which covers everything it holds; nothing comes back once it has lapsed.
 update workers set lease_until = now() + make_interval(secs => $2)

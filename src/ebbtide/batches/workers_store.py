@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from ebbtide.batches.model import KNOWN
 from ebbtide.storage.pool import Connection
@@ -38,6 +39,22 @@ async def register_worker(conn: Connection, host: str, pid: int, version: str, l
     return int(
         await conn.fetchval(_Q["register_worker"], host, pid, version, schema_version, surfaces, targets, lease_seconds)
     )
+
+
+async def worker_began(conn: Connection, worker_no: int) -> datetime:
+    began = await conn.fetchval(_Q["worker_began"], worker_no)
+    assert isinstance(began, datetime)
+    return began
+
+
+async def living_workers(conn: Connection) -> list[tuple[int, datetime]]:
+    """Those whose lease runs, with the moment each began."""
+    return [(row["no"], row["started_at"]) for row in await conn.fetch(_Q["living_workers"])]
+
+
+async def lapse_worker(conn: Connection, worker_no: int) -> None:
+    """End the lease of a worker that is known to be dead."""
+    await conn.execute(_Q["lapse_worker"], worker_no)
 
 
 async def beat(conn: Connection, worker_no: int, lease_seconds: float) -> bool:

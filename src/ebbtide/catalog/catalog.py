@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -15,12 +15,13 @@ class Catalog:
     """Models in configured order. `Catalog.of(models)` makes one; ids and aliases must be unique across them.
 
     `is_settled`: a model that is not here does not exist. False while a server has yet to say what it serves, or where
-    nothing names models: nobody may then take a model for gone.
+    nothing names models: nobody may then take a model for gone. `auto` names lists of model ids to choose from.
     """
 
     models: tuple[Model, ...]
     _by_name: MappingProxyType[str, Model] = field(repr=False)
     is_settled: bool = True
+    auto: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, models: Iterable[Model], *, is_settled: bool = True) -> Catalog:
@@ -36,6 +37,11 @@ class Catalog:
         """Like `resolve`, and None too when `role` may not use the model: both cases must look the same outside."""
         model = self._by_name.get(name)
         return model if model is not None and model.min_role <= role else None
+
+    def choices(self, name: str, role: Role) -> Sequence[Model]:
+        """The models that an automatic name chooses from and `role` may use, in order; none for any other name."""
+        listed = (self._by_name[model_id] for model_id in self.auto.get(name, ()))
+        return [model for model in listed if model.min_role <= role]
 
     def visible(self, role: Role) -> Sequence[Model]:
         """The models that `role` may use, in configured order."""

@@ -37,18 +37,21 @@ FREE = Pricing(Decimal(0), Decimal(0), Decimal(0), Decimal(0))
 class Route:
     """A model at an upstream. Compared by identity: the dispatcher prepares each one once.
 
-    `base_url` is empty for the stand-in alone, which waits `latency` seconds before it answers. `batch_choice` is an
-    administrator's, None where there is none (ebbtide.catalog.policies).
+    `base_url` is empty for the stand-in alone, which waits `latency` seconds before it answers. `api_keys` are taken in
+    turn. At most `max_concurrency` calls run at once, None for no limit; a `reserve` one serves only while no other
+    can. `batch_choice` is an administrator's, None where there is none (ebbtide.catalog.policies).
     """
 
     id: str
     kind: Kind
     model: str
     base_url: str = ""
-    api_key: str | None = field(default=None, repr=False)
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
     weight: float = 1.0
     deployment_type: DeploymentType = "auto"
     latency: float = 0.0
+    max_concurrency: int | None = None
+    reserve: bool = False
     batch_choice: bool | None = None
 
     @property
@@ -70,8 +73,23 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds that a model's calls may take, each None where the model has no own: to connect, until an answer begins,
+    between two pieces of a stream, in all.
+    """
+
+    connect: float | None = None
+    first_byte: float | None = None
+    gap: float | None = None
+    total: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
-    """One model as callers name it. `context_length` and `max_output_tokens` in tokens, None where not stated."""
+    """One model as callers name it. `context_length` and `max_output_tokens` in tokens, None where not stated.
+
+    After `hedge_after` seconds without an answer's beginning, a second route is asked too; None: never.
+    """
 
     id: str
     type: ModelType
@@ -82,6 +100,8 @@ class Model:
     min_role: Role = Role.FREE
     pricing: Pricing = FREE
     batch_price_factor: Decimal = Decimal(1)
+    time_limits: TimeLimits | None = None
+    hedge_after: float | None = None
 
     @property
     def has_live_batch_route(self) -> bool:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Annotated, NoReturn, get_args
 from urllib.parse import urlsplit
 
@@ -18,12 +20,23 @@ from msgspec import Meta, Struct
 
 from ebbtide.accounts.roles import Role
 from ebbtide.catalog.catalog import Catalog
-from ebbtide.catalog.model import FREE, DeploymentType, Kind, Model, ModelType, Pricing, Route, is_auto_name
+from ebbtide.catalog.model import (
+    FREE,
+    DeploymentType,
+    Kind,
+    Model,
+    ModelType,
+    Pricing,
+    Route,
+    TimeLimits,
+    is_auto_name,
+)
 from ebbtide.catalog.prices import is_price
 from ebbtide.catalog.yamlmarks import YamlFault, read_marked
 from ebbtide.errors import SetupError
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 NOT_SERVED_YET = frozenset({"anthropic", "gemini"})
@@ -51,9 +64,19 @@ class RouteEntry(Struct, frozen=True, forbid_unknown_fields=True):
     base_url: str | None = None
     model: Name | None = None
     api_key: Annotated[str, Meta(min_length=1)] | None = None
+    api_keys: Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1, max_length=1_000)] | None = None
     weight: Annotated[float, Meta(ge=0)] = 1.0
     deployment_type: DeploymentType = "auto"
     latency: Annotated[float, Meta(ge=0, le=3600)] | None = None
+    max_concurrency: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    reserve: bool = False
+
+
+class TimeoutsEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    connect: Seconds | None = None
+    first_byte: Seconds | None = None
+    gap: Seconds | None = None
+    total: Seconds | None = None
 
 
 class ModelEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,10 +89,13 @@ class ModelEntry(Struct, frozen=True, forbid_unknown_fields=True):
     min_role: Role = Role.FREE
     pricing: PricingEntry | None = None
     batch_price_factor: Decimal = Decimal(1)
+    timeouts: TimeoutsEntry | None = None
+    hedge_after: Seconds | None = None
 
 
 class ModelsFile(Struct, frozen=True, forbid_unknown_fields=True):
     models: list[ModelEntry]
+    auto: dict[str, list[str]] = {}
 
 
 def parse_models(text: str, environ: Mapping[str, str], *, name: str = "models file") -> Catalog:
@@ -77,7 +103,9 @@ def parse_models(text: str, environ: Mapping[str, str], *, name: str = "models f
     try:
         value, lines = read_marked(text, environ)
         entries = _convert(value, lines)
-        return Catalog.of(_Builder(lines).models(entries))
+        builder = _Builder(lines)
+        catalog = Catalog.of(builder.models(entries))
+        return replace(catalog, auto=builder.auto(entries, catalog))
     except YamlFault as fault:
         raise SetupError(f"{name}, line {fault.line}: {fault.message}") from fault
 
@@ -124,7 +152,31 @@ class _Builder:
             min_role=entry.min_role,
             pricing=self._pricing(entry.pricing, f"{path}.pricing"),
             batch_price_factor=entry.batch_price_factor,
+            time_limits=self._time_limits(entry.timeouts),
+            hedge_after=entry.hedge_after,
         )
+
+    def auto(self, entries: ModelsFile, catalog: Catalog) -> Mapping[str, tuple[str, ...]]:
+        """The lists of models that automatic names choose from: chat models, by their ids."""
+        lists = {}
+        for name, listed in entries.auto.items():
+            if not is_auto_name(name):
+                self._refuse(f"$.auto.{name}", "is no automatic name: those are 'auto' and 'auto-<tier>'")
+            if not listed:
+                self._refuse(f"$.auto.{name}", "lists no model")
+            models = []
+            for i, model_name in enumerate(listed):
+                model = catalog.resolve(model_name)
+                if model is None or model.type != "chat":
+                    self._refuse(f"$.auto.{name}[{i}]", f"'{model_name}' is not a chat model of this file")
+                models.append(model.id)
+            lists[name] = tuple(dict.fromkeys(models))
+        return MappingProxyType(lists)
+
+    def _time_limits(self, entry: TimeoutsEntry | None) -> TimeLimits | None:
+        if entry is None:
+            return None
+        return TimeLimits(entry.connect, entry.first_byte, entry.gap, entry.total)
 
     def _take_name(self, name: str, path: str) -> None:
         if is_auto_name(name):
@@ -170,11 +222,20 @@ class _Builder:
             kind=entry.kind,
             model=entry.model or model_id,
             base_url="" if entry.kind == "standin" else self._base_url(entry.base_url, path),
-            api_key=entry.api_key,
+            api_keys=self._api_keys(entry, path),
             weight=entry.weight,
             deployment_type=entry.deployment_type,
             latency=entry.latency or 0.0,
+            max_concurrency=entry.max_concurrency,
+            reserve=entry.reserve,
         )
+
+    def _api_keys(self, entry: RouteEntry, path: str) -> tuple[str, ...]:
+        if entry.api_key is not None and entry.api_keys is not None:
+            self._refuse(f"{path}.api_keys", "a route has either api_key or api_keys")
+        if entry.api_keys is not None and len(set(entry.api_keys)) < len(entry.api_keys):
+            self._refuse(f"{path}.api_keys", "a key is repeated")
+        return (entry.api_key,) if entry.api_key is not None else tuple(entry.api_keys or ())
 
     def _base_url(self, value: str | None, path: str) -> str:
         if value is None:

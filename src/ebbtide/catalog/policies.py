@@ -98,7 +98,7 @@ class PolicySource:
             plain,
             choices,
             made,
-            Catalog.of(models, is_settled=plain.is_settled),
+            replace(Catalog.of(models, is_settled=plain.is_settled), auto=plain.auto),
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from cyclopts import App
 
 from ebbtide.accounts import accounts
-from ebbtide.accounts.quotas import Amounts, set_quotas, usd_text
+from ebbtide.accounts.quotas import Amounts, set_concurrency, set_quotas, usd_text
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Account
 from ebbtide.cli.actor import actor
@@ -17,11 +17,12 @@ from ebbtide.cli.bootflags import DatabaseFlags, read_config
 from ebbtide.cli.database import open_database
 from ebbtide.cli.output import AsJson, print_rows, tell
 from ebbtide.clock import SystemClock
+from ebbtide.errors import SetupError
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
 app = App(name="accounts", help="Accounts: who may use the gateway, and as what.")
-_COLUMNS = ("name", "role", "state", "daily_quota_usd", "monthly_quota_usd", "created_at", "id")
+_COLUMNS = ("name", "role", "state", "daily_quota_usd", "monthly_quota_usd", "max_concurrency", "created_at", "id")
 _HERE = DatabaseFlags()
 
 
@@ -95,6 +96,24 @@ async def quota(
     _print([changed], json)
 
 
+@app.command
+async def concurrency(account: str, cap: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """Set how many interactive requests an account may run at once: a number, 0 for any, `role` for its role's."""
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.find_account(database, account)
+        await set_concurrency(database, found.id, _read_cap(cap), actor(), SystemClock().now())
+        changed = await accounts.find_account(database, found.id)
+    _print([changed], json)
+
+
+def _read_cap(text: str) -> int | None:
+    if text.strip().lower() == "role":
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise SetupError(f"CAP takes a whole number, or role; {text!r} is not that")
+    return int(text)
+
+
 async def _change(
     change: Callable[[Database, str], Awaitable[Account]], account: str, as_json: bool, flags: DatabaseFlags
 ) -> None:
@@ -116,5 +135,6 @@ def _row(account: Account) -> dict[str, object]:
         "state": account.state,
         "daily_quota_usd": usd_text(account.daily_quota_usd),
         "monthly_quota_usd": usd_text(account.monthly_quota_usd),
+        "max_concurrency": account.max_concurrency,
         "created_at": account.created_at,
     }

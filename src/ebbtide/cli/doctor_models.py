@@ -68,9 +68,15 @@ def _check_file(config: Config, models: Sequence[Model]) -> Iterator[Finding]:
 
 def _servers(models: Sequence[Model]) -> Iterator[_Server]:
     """Each server and key once."""
-    routes = {(route.base_url, route.api_key): route for model in models for route in model.routes if route.base_url}
-    for route in routes.values():
-        yield _Server(route.base_url, route.api_key, route.is_local)
+    routes = {
+        (route.base_url, key): route
+        for model in models
+        for route in model.routes
+        if route.base_url
+        for key in (route.api_keys or (None,))
+    }
+    for (base_url, key), route in routes.items():
+        yield _Server(base_url, key, route.is_local)
 
 
 def _given(url: str, self_hosted: bool) -> _Server:

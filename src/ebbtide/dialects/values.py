@@ -5,6 +5,7 @@ JSON is checked by one full pass: members that are skipped or kept raw escape ms
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -51,6 +52,15 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     cached_tokens: int
     output_tokens: int
     reasoning_tokens: int
+
+
+def sum_usages(usages: Iterable[Usage]) -> Usage:
+    """The tokens of several answers together."""
+    totals = [0, 0, 0, 0]
+    for usage in usages:
+        for at, tokens in enumerate(msgspec.structs.astuple(usage)):
+            totals[at] += tokens
+    return Usage(*totals)
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):

@@ -1,39 +1,58 @@
 """One call to a model, from its routes to its outcome; for the worker and the proxy alike.
 
-The next route is tried only where the first cannot have begun, within the time that the call as a whole may take; what
-is reported is the first error, unless a later one is final. Nothing is raised but a cancellation, which closes the
-upstream connection.
+Which route is next, and what is reported, its course decides; here calls are made, raced where the model is hedged,
+and waited for where all routes are full. Nothing is raised but a cancellation, which closes the upstream connection.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
 from random import Random
+from typing import Final, TypeAlias
 
 import msgspec
 
-from ebbtide.catalog.model import Route
+from ebbtide.catalog.model import Model, Route, TimeLimits
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.dialects.openai.requests import for_upstream, with_model
 from ebbtide.dialects.values import Body
+from ebbtide.dispatch.affinity import Affinity
+from ebbtide.dispatch.breaker import BreakerRules
+from ebbtide.dispatch.course import Course, Way
 from ebbtide.dispatch.failures import FailureLog
-from ebbtide.dispatch.outcome import Call, Failed, Outcome, Source, Timeouts, is_retryable, may_fail_over
-from ebbtide.dispatch.plan import nothing_planned, plan_routes
+from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts
+from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes
+from ebbtide.dispatch.race import race
 from ebbtide.dispatch.replies import Asked, judge, judge_broken
 from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
+from ebbtide.dispatch.standing import RouteHealth, Standings
 from ebbtide.dispatch.streaming import Streaming
+from ebbtide.dispatch.waiting import Waiting
 from ebbtide.weight import by_weight
+
+_PATIENCE: Final[dict[Source, float]] = {"interactive": 30.0, "batch": 300.0}
+
+Ask: TypeAlias = Callable[[Course, Way], Awaitable[Answered | Streaming | Failed]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What settings say about routing. `affinity_seconds` 0: conversations stay nowhere."""
+
+    breaker: BreakerRules = field(default_factory=BreakerRules)
+    affinity_seconds: float = 300.0
 
 
 class Dispatcher:
     """Sends calls through a Sender, which it does not own.
 
-    `in_flight` counts the calls that run now, by canonical model id and source. `timeouts` are those of calls that
-    bring none.
+    `in_flight` counts the calls that run now, by canonical model id and source; `hedges`, `failovers` and `offloads`
+    the calls made so. `timeouts` are those of calls that bring none.
     """
 
     def __init__(
@@ -41,36 +60,69 @@ class Dispatcher:
         sender: Sender,
         *,
         timeouts: Timeouts = Timeouts(),  # noqa: B008  frozen
+        rules: Callable[[], Rules] = Rules,
         clock: Clock | None = None,
         rng: Random | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.in_flight: defaultdict[tuple[str, Source], int] = defaultdict(int)
+        self.hedges = self.failovers = self.offloads = 0
         self._sender = sender
         self._timeouts = timeouts
+        self._rules = rules
         self._clock = clock or SystemClock()
         self._rng = rng or Random()
         self._monotonic = monotonic
         self._failures = FailureLog()
+        self._waiting = Waiting()
+        self._standings = Standings(self._waiting.wake)
+        self._affinity = Affinity()
 
     async def call(self, call: Call) -> Outcome:
         """Answered or Failed."""
-        routes = plan_routes(call.model, call.source, self._rng)
-        if not routes:
-            return nothing_planned(call.model, call.source)
+        course = self._course(call)
+        if isinstance(course, Failed):
+            return course
         with self._counted(call):
-            return await self._try_each(routes, call)
+            outcome = await self._ask(course, self._post)
+        assert not isinstance(outcome, Streaming)
+        return outcome
 
     @asynccontextmanager
     async def stream(self, call: Call) -> AsyncIterator[Streaming | Failed]:
         """A chat stream that began, or why none did. Leaving the context closes the upstream connection."""
-        routes = plan_routes(call.model, call.source, self._rng)
-        if not routes:
-            yield nothing_planned(call.model, call.source)
+        course = self._course(call)
+        if isinstance(course, Failed):
+            yield course
             return
         with self._counted(call):
-            async with self._open_each(routes, call) as opened:
-                yield opened
+            begun = await self._ask(course, self._open)
+            assert not isinstance(begun, Answered)
+            try:
+                yield begun
+            finally:
+                if isinstance(begun, Streaming):
+                    await begun.close()
+
+    def is_able(self, model: Model, source: Source) -> bool:
+        """Whether a route of the model could take a call at once."""
+        now = self._monotonic()
+        return any(
+            standing.limiter.has_room and not standing.ready_in(now)
+            for route in plan_routes(model, source, self._rng)
+            for standing in (self._standings.of(model, route),)
+        )
+
+    def is_up(self, model: Model, source: Source) -> bool:
+        """Whether the circuit of any route in use lets calls through, or is being tried."""
+        now = self._monotonic()
+        routes = plan_routes(model, source, self._rng)
+        return any(self._standings.of(model, route).breaker.state(now) != "open" for route in routes)
+
+    def health(self) -> Sequence[RouteHealth]:
+        """How every route stands that was used or looked at."""
+        now = self._monotonic()
+        return [standing.health(now) for standing in self._standings]
 
     @contextmanager
     def _counted(self, call: Call) -> Iterator[None]:
@@ -81,64 +133,137 @@ class Dispatcher:
         finally:
             self.in_flight[counted] -= 1
 
-    async def _try_each(self, routes: tuple[Route, ...], call: Call) -> Outcome:
-        first: Failed | None = None
-        for route, timeouts in self._tries(routes, call):
+    def _course(self, call: Call) -> Course | Failed:
+        model = call.model
+        routes = plan_routes(model, call.source, self._rng)
+        if not routes:
+            return nothing_planned(model, call.source)
+        now = self._monotonic()
+        if len(routes) > 1:
+            routes = self._preferred(routes, call, now)
+        timeouts = _limited(call.timeouts or self._timeouts, model.time_limits)
+        return Course(call, routes, timeouts, lambda route: self._standings.of(model, route), now)
+
+    def _preferred(self, routes: Sequence[Route], call: Call, now: float) -> Sequence[Route]:
+        """The routes with the caller's own first, and before it one whose circuit waits to be tried."""
+        caller = call.caller
+        if caller is not None and (kept := self._affinity.find(caller, call.model.id, now)) is not None:
+            routes = moved_first(routes, lambda route: route.id == kept)
+        return moved_first(routes, lambda route: self._standings.of(call.model, route).waits_for_probe(now))
+
+    async def _ask(self, course: Course, ask: Ask) -> Answered | Streaming | Failed:
+        """Go the course: until one route answers, or none is left."""
+        while (way := await self._enter(course)) is not None:
+            self.failovers += course.has_failed
+            self.offloads += way.route.reserve
+            wait = course.call.model.hedge_after
+            if wait is None:
+                begun = await ask(course, way)
+                more = course.note(way, begun) if isinstance(begun, Failed) else False
+            else:
+                begun, more = await race(course, way, ask, wait, lambda: self._hedge(course))
+            if not isinstance(begun, Failed):
+                return self._told(course, begun)
+            if not more:
+                break
+        return course.report(self._monotonic())
+
+    def _hedge(self, course: Course) -> Way | None:
+        way = course.next(self._monotonic())
+        self.hedges += way is not None
+        return way
+
+    async def _enter(self, course: Course) -> Way | None:
+        """The next way, once there is room on one; batched requests wait for a circuit to let them through too."""
+        call, now = course.call, self._monotonic()
+        until = min(course.ends_at, now + _PATIENCE[call.source])
+        while (way := course.next(now)) is None and now < until:
+            ready_in = course.ready_in(now)
+            if ready_in is None or (ready_in and call.source == "interactive"):
+                break
+            await self._waiting.wait(call.model.id, call.source, min(ready_in or until - now, until - now))
+            now = self._monotonic()
+        return way
+
+    def _told(self, course: Course, begun: Answered | Streaming) -> Answered | Streaming:
+        others = course.others()
+        if others.calls:
+            if isinstance(begun, Answered):
+                return msgspec.structs.replace(begun, others=others)
+            begun.others = others
+        return begun
+
+    async def _post(self, course: Course, way: Way) -> Outcome:
+        call, route = course.call, way.route
+        try:
             body = await by_weight(len(call.body), with_model, call.body, route.model)
-            reply = await self._sender.post(Request(route, call.target, body, timeouts, call.max_bytes))
-            outcome = await self._judge(reply, Asked(call, route))
-            if not isinstance(outcome, Failed):
-                return outcome
-            self._failures.note(call.model.id, outcome)
-            first = _reported_failure(first, outcome)
-            if not may_fail_over(outcome):
-                break
-        assert first is not None
-        return first
+            request = Request(route, call.target, body, way.timeouts, call.max_bytes, way.entered.key)
+            outcome = await self._judge(await self._sender.post(request), Asked(call, route))
+        except BaseException:
+            way.standing.break_off(way.entered)
+            raise
+        self._leave(course, way, outcome if isinstance(outcome, Failed) else None)
+        return outcome
 
-    @asynccontextmanager
-    async def _open_each(self, routes: tuple[Route, ...], call: Call) -> AsyncIterator[Streaming | Failed]:
-        first: Failed | None = None
+    async def _open(self, course: Course, way: Way) -> Streaming | Failed:
+        async with AsyncExitStack() as stack:
+            try:
+                begun = await self._begin(course, way, stack)
+            except BaseException:
+                way.standing.break_off(way.entered)
+                raise
+            if isinstance(begun, Streaming):
+                stack.callback(self._leave_stream, course, way, begun)
+                begun.keep(stack.pop_all().aclose)
+            else:
+                self._leave(course, way, begun)
+        return begun
+
+    async def _begin(self, course: Course, way: Way, stack: AsyncExitStack) -> Streaming | Failed:
+        call = course.call
         sent = Body(call.requested, call.body, stream=True)
-        for route, timeouts in self._tries(routes, call):
-            body = await by_weight(len(call.body), for_upstream, sent, route.model)
-            asked = Asked(call, route)
-            async with self._sender.stream(Request(route, call.target, body, timeouts, call.max_bytes)) as reply:
-                if isinstance(reply, Opened):
-                    streaming = Streaming(reply, asked)
-                    yield streaming
-                    if streaming.failed is not None:
-                        self._failures.note(call.model.id, streaming.failed)
-                    return
-                outcome = await self._judge(reply, asked)
-            if not isinstance(outcome, Failed):  # a whole answer, where a stream was asked for
-                outcome = judge_broken(Broken("malformed", sent=True), asked)
-            self._failures.note(call.model.id, outcome)
-            first = _reported_failure(first, outcome)
-            if not may_fail_over(outcome):
-                break
-        assert first is not None
-        yield first
+        body = await by_weight(len(call.body), for_upstream, sent, way.route.model)
+        request = Request(way.route, call.target, body, way.timeouts, call.max_bytes, way.entered.key)
+        reply = await stack.enter_async_context(self._sender.stream(request))
+        asked = Asked(call, way.route)
+        if isinstance(reply, Opened):
+            stack.push_async_callback(reply.pieces.aclose)
+            streaming = Streaming(reply, asked)
+            return await streaming.begin(way.timeouts.first_byte) or streaming
+        outcome = await self._judge(reply, asked)
+        if isinstance(outcome, Failed):
+            return outcome
+        return judge_broken(Broken("malformed", sent=True), asked)  # a whole answer, where a stream was asked for
 
-    def _tries(self, routes: tuple[Route, ...], call: Call) -> Iterator[tuple[Route, Timeouts]]:
-        """The routes, each with the time that is left of the call's when its turn comes; at least the first one."""
-        timeouts = call.timeouts or self._timeouts
-        ends_at = self._monotonic() + timeouts.total
-        yield routes[0], timeouts
-        for route in routes[1:]:
-            left = ends_at - self._monotonic()
-            if left <= 0:
-                return
-            yield route, msgspec.structs.replace(timeouts, total=left)
+    def _leave_stream(self, course: Course, way: Way, streaming: Streaming) -> None:
+        self._leave(course, way, streaming.failed)
+
+    def _leave(self, course: Course, way: Way, failed: Failed | None) -> None:
+        """A call to a route has ended."""
+        call, rules, now = course.call, self._rules(), self._monotonic()
+        way.standing.leave(way.entered, failed, now, rules.breaker)
+        if failed is not None:
+            self._failures.note(call.model.id, failed)
+        if call.caller is None or len(call.model.routes) == 1:
+            return
+        if failed is not None:
+            self._affinity.drop(call.caller, call.model.id, way.route.id)
+        elif rules.affinity_seconds:
+            self._affinity.keep(call.caller, call.model.id, way.route.id, now + rules.affinity_seconds)
 
     async def _judge(self, reply: Reply | Broken, asked: Asked) -> Outcome:
         size = len(reply.body) if isinstance(reply, Reply) else 0
         return await by_weight(size, judge, reply, asked, self._clock)
 
 
-def _reported_failure(first: Failed | None, later: Failed) -> Failed:
-    """What is reported of two failures: the first, unless the later one is final or left a cost unknown."""
-    if first is None:
-        return later
-    kept = first if is_retryable(later) and not later.cost_unknown else later
-    return replace(kept, sent=first.sent or later.sent)
+@lru_cache(maxsize=256)
+def _limited(timeouts: Timeouts, own: TimeLimits | None) -> Timeouts:
+    """A call's times with the model's own in their place; of two limits for the whole, the lower one."""
+    if own is None:
+        return timeouts
+    return Timeouts(
+        connect=own.connect or timeouts.connect,
+        total=min(own.total or timeouts.total, timeouts.total),
+        gap=own.gap or timeouts.gap,
+        first_byte=own.first_byte or timeouts.first_byte,
+    )

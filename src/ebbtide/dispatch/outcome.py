@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from ebbtide.catalog.model import Model
-from ebbtide.dialects.values import Target, Usage
+from ebbtide.dialects.values import Target, Usage, sum_usages
 from ebbtide.errors import UpstreamFailed
 
 Source = Literal["interactive", "batch"]
@@ -21,10 +21,13 @@ FailureKind = Literal[
     "refused",  # no connection: refused, no such host, TLS
     "connect_timeout",  # the connection did not open in time: nothing was sent
     "reset",  # the connection broke after the request went out
-    "timeout",  # the answer did not come, or not whole, in time
+    "timeout",  # the answer was not whole when the time for all of it was over
+    "first_byte_timeout",  # the answer did not begin in time
+    "gap_timeout",  # the answer began, and then nothing came for too long
     "status",  # an HTTP error, or an error body under status 200
     "model_queued",  # a deployment waits for its hardware: not a failure of the model
     "redirect",  # sent elsewhere, which is never followed
+    "unsupported",  # the route cannot carry a parameter of the request: nothing was sent
     "malformed",  # an answer that is not JSON in UTF-8, or not an answer
     "too_large",  # an answer over the limit
     "internal",  # a mistake of the gateway's own
@@ -49,21 +52,23 @@ STREAM_GAP_SECONDS = 300.0
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Seconds: to open a connection, for the whole call over all its routes, and between two reads of a stream.
+    """Seconds: to open a connection, for the whole call over all its routes, between two reads of a stream, and until
+    an answer begins (of a stream: its first event).
 
-    None is no limit. The defaults are a batched request's; an interactive one's are settings.
+    None is no limit. The defaults are a batched request's; an interactive one's are settings, a model's its own.
     """
 
     connect: float = 10.0
     total: float = 600.0
     gap: float | None = None
+    first_byte: float | None = None
 
 
 class Call(msgspec.Struct, frozen=True):
     """One request to a model. `body` is what the client sent; `requested` is the model's name as the client wrote it.
 
     `max_bytes` limits the answer; `timeouts` replaces the dispatcher's own; `asks_usage` whether the caller of a
-    stream wants to see its usage frame.
+    stream wants to see its usage frame; `caller` names whose conversations stay on one route, None for none.
     """
 
     target: Target
@@ -74,6 +79,21 @@ class Call(msgspec.Struct, frozen=True):
     max_bytes: int = DEFAULT_MAX_BYTES
     timeouts: Timeouts | None = None
     asks_usage: bool = False
+    caller: str | None = None
+
+
+class Others(msgspec.Struct, frozen=True, gc=False):
+    """The upstream calls that were made for a request beside the one its outcome tells of.
+
+    `used` is what they told they used; `unknown` whether the charge of any is not known.
+    """
+
+    calls: int = 0
+    used: tuple[Usage, ...] = ()
+    unknown: bool = False
+
+
+NO_OTHERS = Others()
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -86,6 +106,7 @@ class Answered(msgspec.Struct, frozen=True):
     usage: Usage | None
     route: str
     status: int = 200
+    others: Others = NO_OTHERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +127,24 @@ class Failed:
     usage: Usage | None = None
     param: str | None = None
     upstream_code: str | None = None
+    others: Others = NO_OTHERS
 
     @property
     def cost_unknown(self) -> bool:
-        """Whether an upstream may have run and charged the request without our learning what."""
+        """Whether this upstream may have run and charged the request without our learning what."""
         return self.sent and self.usage is None and self.kind in _LOST
 
 
 Outcome = Answered | Failed
 
-_LOST = frozenset({"reset", "timeout", "malformed", "too_large", "internal"})
+TIMED_OUT = frozenset({"timeout", "first_byte_timeout", "gap_timeout"})
+_LOST = TIMED_OUT | {"reset", "malformed", "too_large", "internal"}
 _RETRYABLE_KINDS = frozenset({"refused", "connect_timeout", "reset", "model_queued"})
 _NAMED_CODES = frozenset({"timeout", "model_not_found", "batch_route_unavailable", "result_too_large"})
 _ILL_KINDS = frozenset({"refused", "connect_timeout", "reset", "redirect", "malformed"})
 _RETRYABLE_STATUSES = frozenset({408, 425, 429})
+_TRIPPING_STATUSES = frozenset({401, 407, 408, 429})
+_REFUSALS = frozenset({401, 429})
 
 
 def is_retryable(failed: Failed) -> bool:
@@ -141,6 +166,20 @@ def is_retryable(failed: Failed) -> bool:
     return failed.status >= 500 and failed.status != 504
 
 
+def used(outcome: Outcome) -> Usage | None:
+    """What all upstream calls of a request used, as far as they told; None when none did."""
+    if not outcome.others.used:
+        return outcome.usage
+    return sum_usages((outcome.usage, *outcome.others.used) if outcome.usage else outcome.others.used)
+
+
+def charge_unknown(outcome: Outcome) -> bool:
+    """Whether what the request cost is not known: one of its upstream calls may have been charged without telling."""
+    if outcome.others.unknown:
+        return True
+    return outcome.cost_unknown if isinstance(outcome, Failed) else outcome.usage is None
+
+
 def speaks_ill(failed: Failed) -> bool:
     """Whether the failure says something about the model's health: a runaway request or a refusal does not."""
     if failed.kind in _ILL_KINDS:
@@ -148,11 +187,26 @@ def speaks_ill(failed: Failed) -> bool:
     return failed.kind == "status" and failed.status >= 500
 
 
-def may_fail_over(failed: Failed) -> bool:
-    """Whether another route may be tried at once: the request never left, or the upstream refused to begin it."""
-    if not failed.sent:
-        return failed.kind != "no_route"
-    return failed.kind == "model_queued" or (failed.kind == "status" and failed.status in (401, 429))
+def trips(failed: Failed) -> bool:
+    """Whether the failure counts against its route's circuit: it says that the route, not the request, is at fault."""
+    if failed.kind in _ILL_KINDS or failed.kind == "first_byte_timeout":
+        return True
+    return failed.kind == "status" and (failed.status >= 500 or failed.status in _TRIPPING_STATUSES)
+
+
+def began_nothing(failed: Failed) -> bool:
+    """Whether the upstream certainly did not begin to generate: it was not reached, or it refused."""
+    return not failed.sent or failed.kind == "model_queued" or failed.status in _REFUSALS
+
+
+def may_fail_over(failed: Failed, source: Source) -> bool:
+    """Whether another route may be tried at once.
+
+    A time that ran out on a batched request is final; where a person waits, a server that does not begin is left.
+    """
+    if failed.kind == "first_byte_timeout":
+        return source == "interactive"
+    return is_retryable(failed) or failed.kind == "unsupported" or (failed.kind == "status" and failed.status == 401)
 
 
 def as_error(failed: Failed) -> UpstreamFailed:

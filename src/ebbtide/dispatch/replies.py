@@ -34,6 +34,8 @@ _BROKEN: dict[str, tuple[int, ErrorCode, str]] = {
     "connect_timeout": (503, "service_unavailable", "The model's server cannot be reached in time"),
     "reset": (502, "upstream_error", "The connection to the model's server broke before the whole answer had come"),
     "timeout": (504, "timeout", "The request ran out of time before the whole answer had come"),
+    "first_byte_timeout": (504, "timeout", "The model's server did not begin to answer in time"),
+    "gap_timeout": (504, "timeout", "The answer began, and then nothing more of it came in time"),
     "malformed": (502, "upstream_error", "The model's server gave an answer that is not valid JSON in UTF-8"),
     "too_large": (502, "result_too_large", "The answer is larger than one request may store"),
 }

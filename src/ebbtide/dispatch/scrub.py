@@ -26,8 +26,8 @@ _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 def scrub(message: str, route: Route, requested: str) -> str:
     """`message` fit to show: at most 2,000 characters, no NUL, no address, host, key; the model as it was asked for."""
     text = message[:_LOOKED_AT].replace("\0", "").encode("utf-8", "replace").decode()
-    if route.api_key:
-        text = text.replace(route.api_key, "[key]")
+    for key in route.api_keys:
+        text = text.replace(key, "[key]")
     text = _own_name(route.model, requested, text)
     text = _SECRET.sub("[key]", _URL.sub("[address]", text))
     for host in _hosts(route.base_url):

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
-from typing import Literal
+from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -45,7 +45,16 @@ class Reply(msgspec.Struct, frozen=True):
 class Broken:
     """No whole answer. `sent` tells whether the upstream may have seen the request."""
 
-    kind: Literal["refused", "connect_timeout", "reset", "timeout", "malformed", "too_large"]
+    kind: Literal[
+        "refused",
+        "connect_timeout",
+        "reset",
+        "timeout",
+        "first_byte_timeout",
+        "gap_timeout",
+        "malformed",
+        "too_large",
+    ]
     sent: bool
 
 
@@ -65,13 +74,14 @@ class StreamBroken(Exception):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One POST to one route."""
+    """One POST to one route, with the API key to use, if any."""
 
     route: Route
     target: Target
     body: bytes
     timeouts: Timeouts
     max_bytes: int
+    key: str | None = None
 
 
 class Sender:
@@ -79,7 +89,7 @@ class Sender:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._prepared: WeakKeyDictionary[Route, dict[Target, tuple[URL, CIMultiDict[str]]]] = WeakKeyDictionary()
+        self._prepared: WeakKeyDictionary[Route, dict[tuple[Target, str | None], _Prepared]] = WeakKeyDictionary()
 
     async def __aenter__(self) -> Sender:
         return self
@@ -98,15 +108,8 @@ class Sender:
         """Send the request and read the whole answer, up to its limit."""
         if request.route.kind == "standin":
             return await _ask_standin(request)
-        url, headers = self._prepare(request.route, request.target)
         try:
-            async with self._open().post(
-                url,
-                data=request.body,
-                headers=headers,
-                timeout=_client_timeout(request.timeouts),
-                allow_redirects=False,
-            ) as response:
+            async with await self._post(request) as response:
                 return await _read(response, request.max_bytes)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return _how_it_broke(error)
@@ -120,15 +123,8 @@ class Sender:
         if request.route.kind == "standin":
             yield Opened(_stream_standin(request))
             return
-        url, headers = self._prepare(request.route, request.target)
         try:
-            response = await self._open().post(
-                url,
-                data=request.body,
-                headers=headers,
-                timeout=_client_timeout(request.timeouts),
-                allow_redirects=False,
-            )
+            response = await self._post(request)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             yield _how_it_broke(error)
             return
@@ -155,6 +151,23 @@ class Sender:
             raise UpstreamFailed(f"It answered with status {reply.status}", status=502)
         return reply.body
 
+    async def _post(self, request: Request) -> aiohttp.ClientResponse:
+        """The answer's head. Raises what aiohttp raises, and _NoFirstByte."""
+        url, headers = self._prepare(request)
+        asked = self._open().post(
+            url, data=request.body, headers=headers, timeout=_client_timeout(request.timeouts), allow_redirects=False
+        )
+        seconds = request.timeouts.first_byte
+        if seconds is None:
+            return await asked
+        try:
+            async with asyncio.timeout(seconds) as within:
+                return await asked
+        except TimeoutError:
+            if within.expired():
+                raise _NoFirstByte from None
+            raise
+
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS)
@@ -167,16 +180,24 @@ class Sender:
             )
         return self._session
 
-    def _prepare(self, route: Route, target: Target) -> tuple[URL, CIMultiDict[str]]:
-        prepared = self._prepared.setdefault(route, {})
-        if target not in prepared:
+    def _prepare(self, request: Request) -> _Prepared:
+        prepared = self._prepared.setdefault(request.route, {})
+        asked = (request.target, request.key)
+        if asked not in prepared:
             headers = CIMultiDict(
                 {"Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "ebbtide"}
             )
-            if route.api_key is not None:
-                headers["Authorization"] = f"Bearer {route.api_key}"
-            prepared[target] = URL(route.base_url + ENDPOINT_FOR[target].upstream_path), headers
-        return prepared[target]
+            if request.key is not None:
+                headers["Authorization"] = f"Bearer {request.key}"
+            prepared[asked] = URL(request.route.base_url + ENDPOINT_FOR[request.target].upstream_path), headers
+        return prepared[asked]
+
+
+_Prepared: TypeAlias = tuple[URL, CIMultiDict[str]]
+
+
+class _NoFirstByte(TimeoutError):
+    """An answer did not begin in time."""
 
 
 @lru_cache(maxsize=64)
@@ -189,6 +210,10 @@ def _how_it_broke(error: BaseException) -> Broken:
         return Broken("connect_timeout", sent=False)
     if isinstance(error, aiohttp.ClientConnectorError):
         return Broken("refused", sent=False)
+    if isinstance(error, _NoFirstByte):
+        return Broken("first_byte_timeout", sent=True)
+    if isinstance(error, aiohttp.SocketTimeoutError):
+        return Broken("gap_timeout", sent=True)
     if isinstance(error, TimeoutError):
         return Broken("timeout", sent=True)
     if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | OSError):

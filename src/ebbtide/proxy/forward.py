@@ -15,12 +15,15 @@ from ebbtide.dispatch.outcome import Answered, Call, Failed, Timeouts, as_error
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One interactive request: its checked body, the model that its name means, and the time it may take."""
+    """One interactive request: its checked body, the model that its name means, the time it may take, and the account
+    that asks.
+    """
 
     target: Target
     model: Model
     body: Body
     timeouts: Timeouts
+    caller: str | None = None
 
     def call(self) -> Call:
         """The call that the dispatcher runs."""
@@ -32,6 +35,7 @@ class Ask:
             source="interactive",
             timeouts=self.timeouts,
             asks_usage=self.body.asks_usage,
+            caller=self.caller,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -12,7 +12,7 @@ from ebbtide.catalog.model import Model
 from ebbtide.catalog.prices import cost
 from ebbtide.dialects.openai.errors import status_of, type_of
 from ebbtide.dialects.values import Target, Usage
-from ebbtide.dispatch.outcome import Answered, Failed, Outcome
+from ebbtide.dispatch.outcome import Answered, Failed, Outcome, charge_unknown, used
 from ebbtide.dispatch.streaming import Streaming
 from ebbtide.errors import EbbtideError
 from ebbtide.proxy.admission import Admitted
@@ -53,20 +53,19 @@ class Visit:
 
     def answered(self, outcome: Outcome, model: Model) -> None:
         """It came to this."""
-        self.route, self.usage = outcome.route, outcome.usage
+        self.route, self.usage = outcome.route, used(outcome)
         if isinstance(outcome, Failed):
             self.status, self.error_code = outcome.status, outcome.code
-        self.attempts = int(isinstance(outcome, Answered) or outcome.sent)
-        unknown = outcome.cost_unknown if isinstance(outcome, Failed) else outcome.usage is None
-        self.cost = None if unknown else _cost(model, self.usage)
+        self.attempts = int(isinstance(outcome, Answered) or outcome.sent) + outcome.others.calls
+        self.cost = None if charge_unknown(outcome) else _cost(model, self.usage)
 
     def streamed_out(self, streaming: Streaming, model: Model) -> None:
         """The stream has ended in some way; without its usage the cost is not known."""
-        if streaming.failed is not None:
-            self.answered(streaming.failed, model)
-            return
-        self.route, self.usage, self.attempts = streaming.route, streaming.usage, 1
-        self.cost = None if self.usage is None else _cost(model, self.usage)
+        failed = streaming.failed
+        if failed is not None:
+            self.answered(replace(failed, others=streaming.others), model)
+        else:
+            self.answered(Answered(b"", streaming.usage, streaming.route, others=streaming.others), model)
 
     def cut_off(self, status: int, code: str) -> None:
         """It was broken off from outside: the client left, time was up, the gateway stops."""

@@ -247,6 +247,28 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Empty: nowhere.",
     ),
     _number(
+        "ROUTING_BREAKER_FAILURES",
+        5,
+        (0, 10_000),
+        "failures",
+        "Failures in a row after which a route is left alone for a while, then tried with one request; 0: never.",
+    ),
+    _number(
+        "ROUTING_BREAKER_SECONDS",
+        5,
+        (1, 3_600),
+        "seconds",
+        "How long such a route is left alone: doubled each time the trial fails, up to a minute or to this value.",
+    ),
+    _number(
+        "ROUTING_AFFINITY_MINUTES",
+        5,
+        (0, 1_440),
+        "minutes",
+        "How long after an account's last interactive request to a model the next one prefers the same route, whose "
+        "prompt cache may know the conversation; 0: not at all.",
+    ),
+    _number(
         "STREAM_REQUEST_TIMEOUT_SECONDS",
         3_600,
         (1, _DAY),

@@ -73,6 +73,9 @@ class Settings:
     batch_anthropic_versions: str = _DEFAULT["batch_anthropic_versions"]
     batch_webhook_allow_private_targets: bool = _DEFAULT["batch_webhook_allow_private_targets"]
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
+    routing_breaker_failures: int = _DEFAULT["routing_breaker_failures"]
+    routing_breaker_seconds: int = _DEFAULT["routing_breaker_seconds"]
+    routing_affinity_minutes: int = _DEFAULT["routing_affinity_minutes"]
     stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
     user_concurrency_free: int = _DEFAULT["user_concurrency_free"]
     user_concurrency_pro: int = _DEFAULT["user_concurrency_pro"]

@@ -12,26 +12,24 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from ebbtide.accounts.quotas import WAIT_FOR_RUNNING, limited_roles
+from ebbtide.accounts.quotas import limited_roles
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store as store
 from ebbtide.batches import standing_store, workers_store
-from ebbtide.batches.claim_store import Candidate, ClaimedItem
+from ebbtide.batches.claim_store import Candidate
 from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.standing_store import UserState
 from ebbtide.batches.workers_store import HeldSlots
-from ebbtide.catalog.catalog import Catalog
-from ebbtide.catalog.prices import may_cost
-from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.fairness import Share, allot, candidates_for_probe, choose_batches, grant
 from ebbtide.worker.lanes import Lanes, Work
-from ebbtide.worker.money import ZERO, Holdings, Moment, Money, look_for_money
+from ebbtide.worker.money import Holdings, Moment, look_for_money
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.room import Room, model_room, prefetch, room_here
+from ebbtide.worker.take import Offer, Round, take_items
 
 CANDIDATES_LIVE: Final = 0.25  # seconds
 OWNER_UNAUTHORIZED: Final = "owner_unauthorized"
@@ -53,24 +51,6 @@ class _Waiting:
 
     read_at: float = float("-inf")
     candidates: list[Candidate] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What one round works with: snapshots, so that it decides from one moment."""
-
-    model: str
-    worker_no: int
-    settings: Settings
-    now: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """What may be claimed from: batches with work whose owners may spend, and what they have left."""
-
-    candidates: list[Candidate]
-    money: Money
 
 
 class Claimer:
@@ -160,7 +140,10 @@ class Claimer:
         for account_id, limit in limits.items():
             lane = self._lanes.lane(model, account_id)
             lane.limit = min(lane.limit, limit)
-        works = await self._take(conn, work_round, takes, _Offer(paying, money)) if takes else []
+        works: list[Work] = []
+        if takes:
+            works = await take_items(conn, work_round, self._context.catalog.current, takes, Offer(paying, money))
+            self._note_taken(model, dict(takes), Counter(work.batch.no for work in works))
         kept = await self._record_slots(conn, work_round, shares, limits, works)
         if _gives_up(usage.held, work_round.worker_no, kept):
             await notify(conn, WORK_CHANNEL)
@@ -173,7 +156,7 @@ class Claimer:
         model = work_round.model
         standing = await standing_store.read_room(conn, model, self._context.process)
         self._pace.note_state(model, standing.state)
-        if not _may_run(self._context.catalog.current, model):
+        if not self._may_run(model):
             room = Room(0, "no_route_up")
         else:
             own = self._context.dispatcher.in_flight.get((model, "interactive"), 0)
@@ -181,6 +164,14 @@ class Claimer:
         if room.reason != standing.room_reason:
             await standing_store.set_room_reason(conn, model, room.reason)
         return room
+
+    def _may_run(self, model: str) -> bool:
+        """Whether items of the model may start here; what cannot be served any more starts too, to fail in words."""
+        catalog = self._context.catalog.current
+        known = catalog.resolve(model)
+        if known is None:
+            return catalog.is_settled
+        return not known.has_batch_route or self._context.dispatcher.is_up(known, "batch")
 
     def _shares(self, work_round: Round, candidates: Sequence[Candidate], usage: _Usage) -> list[Share]:
         queued: Counter[str] = Counter()
@@ -220,58 +211,6 @@ class Claimer:
             if need > 0 and share.queued:
                 takes += choose_batches([c for c in candidates if c.account_id == share.account_id], need)
         return takes
-
-    # Taking ---------------------------------------------------------------------------------------------------------
-
-    async def _take(
-        self, conn: Connection, work_round: Round, takes: list[tuple[int, int]], offer: _Offer
-    ) -> list[Work]:
-        locked = await store.lock_claimable(conn, sorted(no for no, _ in takes), work_round.now)
-        batches = {batch.no: batch for batch in locked}
-        asked = [(no, count) for no, count in takes if no in batches]
-        if not asked:
-            self._note_taken(work_round.model, dict(takes), Counter())
-            return []
-        items = await store.claim_items(conn, work_round.model, asked, work_round.worker_no, work_round.now)
-        order = {no: place for place, (no, _) in enumerate(asked)}
-        items.sort(key=lambda item: (order[item.batch_no], item.id))
-        works = await self._afford(conn, work_round, self._works(work_round.model, items, batches, offer), offer.money)
-        claimed = Counter(work.batch.no for work in works)
-        await store.count_claimed(conn, work_round.model, [(no, count, claimed[no]) for no, count in asked])
-        if new := [no for no in claimed if not batches[no].has_begun]:
-            await store.start_batches(conn, new, work_round.now)
-        self._note_taken(work_round.model, dict(takes), claimed)
-        return works
-
-    def _works(
-        self, model: str, items: Sequence[ClaimedItem], batches: dict[int, store.ClaimableBatch], offer: _Offer
-    ) -> list[Work]:
-        roles = {c.batch_no: c.role for c in offer.candidates}
-        known = self._context.catalog.current.resolve(model)
-        return [
-            Work(
-                item,
-                batches[item.batch_no],
-                model,
-                roles[item.batch_no],
-                may_cost(known, item.line_length, item.max_tokens, known.batch_price_factor) if known else ZERO,
-            )
-            for item in items
-        ]
-
-    async def _afford(self, conn: Connection, work_round: Round, works: list[Work], money: Money) -> list[Work]:
-        """The works there is money for; the rest goes back at once, to be looked at when running ones have ended."""
-        if not money.limited:
-            return works
-        kept: list[Work] = []
-        left: list[Work] = []
-        for work in works:
-            paid = money.take(work.batch.account_id, work.batch.key_id, work.may_cost)
-            (kept if paid else left).append(work)
-        if left:
-            rows = [(work.item.batch_no, work.item.id, work.item.claim_epoch) for work in left]
-            await standing_store.put_back(conn, rows, work_round.now + WAIT_FOR_RUNNING)
-        return kept
 
     def _note_taken(self, model: str, asked: dict[int, int], claimed: Counter[int]) -> None:
         """Keep the candidates true until they are read again: a batch that gave less than asked has no more."""
@@ -316,14 +255,6 @@ class _Usage:
 
     def by_others(self, account_id: str, worker_no: int) -> int:
         return sum(s.slots for s in self.held if s.account_id == account_id and s.worker_no != worker_no)
-
-
-def _may_run(catalog: Catalog, model: str) -> bool:
-    """Whether items of the model may start here; one that cannot be served any more starts too, to fail in words."""
-    known = catalog.resolve(model)
-    if known is None:
-        return catalog.is_settled
-    return not known.has_batch_route or known.has_live_batch_route
 
 
 def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:

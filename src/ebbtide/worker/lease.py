@@ -18,6 +18,7 @@ from ebbtide import __version__
 from ebbtide.batches import workers_store as store
 from ebbtide.errors import Unavailable
 from ebbtide.storage.pool import Database
+from ebbtide.worker.life import LifeLocks
 
 log = structlog.get_logger(__name__)
 
@@ -30,8 +31,9 @@ class Lease:
     A lease lasts `seconds` and is prolonged every `beat` seconds. `worker_no` is None while there is no lease.
     """
 
-    def __init__(self, database: Database, *, seconds: float, beat: float) -> None:
+    def __init__(self, database: Database, *, seconds: float, beat: float, locks: LifeLocks | None = None) -> None:
         self._database = database
+        self._locks = locks or LifeLocks(None)
         self._seconds = seconds
         self._beat = beat
         self._held_since = 0.0
@@ -43,6 +45,8 @@ class Lease:
         began = time.monotonic()
         async with self._database.transaction() as conn:
             number = await store.register_worker(conn, socket.gethostname(), os.getpid(), __version__, self._seconds)
+            started_at = await store.worker_began(conn, number)
+        self._locks.hold(number, started_at)
         self.worker_no = number
         self._held_since = began
         self._lapsed.clear()
@@ -58,7 +62,20 @@ class Lease:
         worker_no = self.worker_no
         if worker_no is not None:
             await self._keep(worker_no)
+        self._locks.release()
         self.worker_no = None
+
+    async def lapse_dead(self) -> int:
+        """End the leases of workers on this host that are dead; returns how many. Raises Unavailable."""
+        async with self._database.connection() as conn:
+            living = await store.living_workers(conn)
+            dead = [worker for worker in living if self._locks.is_dead(*worker)]
+            for worker_no, _ in dead:
+                await store.lapse_worker(conn, worker_no)
+        for worker_no, began in dead:
+            log.warning("worker_died", worker=worker_no)
+            self._locks.forget(worker_no, began)
+        return len(dead)
 
     async def _keep(self, worker_no: int) -> None:
         rest = self._beat
@@ -93,3 +110,4 @@ class Lease:
             return
         async with self._database.transaction() as conn:
             await store.end_worker(conn, self.worker_no)
+        self._locks.release()

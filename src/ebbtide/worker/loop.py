@@ -16,20 +16,14 @@ import structlog
 
 from ebbtide import ids
 from ebbtide.accounts.roles import Role
-from ebbtide.batches import claim_store, closing
-from ebbtide.batches.idempotency import forget_keys
-from ebbtide.batches.intake import Intake
+from ebbtide.batches import claim_store
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
-from ebbtide.batches.validation import validate_next
-from ebbtide.delivery.alerts import Alerts
 from ebbtide.delivery.deliver import Deliverer, Delivery
-from ebbtide.delivery.seal import seal_next
-from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL, prune_webhooks
+from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL
 from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
-from ebbtide.files import retention
 from ebbtide.storage.notify import Listener
-from ebbtide.worker.claim import Claimer, LeaseLost, Round
+from ebbtide.worker.claim import Claimer, LeaseLost
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
@@ -39,6 +33,8 @@ from ebbtide.worker.pace import Pace
 from ebbtide.worker.room import prefetch
 from ebbtide.worker.run import Runner
 from ebbtide.worker.settle import Settler
+from ebbtide.worker.take import Round
+from ebbtide.worker.upkeep import Upkeep
 from ebbtide.worker.verdicts import UNWELL, FinishedItem, sign
 
 log = structlog.get_logger(__name__)
@@ -62,10 +58,10 @@ class Worker:
         self._claimer = Claimer(context, self._lanes, self._pace, self._holdings)
         self._settler = Settler(context, self._pace, self._holdings, self._rng)
         self._lease = lease
+        self.upkeep = Upkeep(context, lease, self._rng)
         self._runner = Runner(LineCache(context.database), context.catalog, context.dispatcher, context.settings)
         delivery = Delivery(context.database, context.settings, context.clock, context.poster)
         self._deliverer = Deliverer(delivery, lambda: lease.worker_no)
-        self._alerts = Alerts(context.database, lambda: context.settings.current, context.poster)
         self._running: set[asyncio.Task[None]] = set()
         self._unwell: list[Work] = []
         self._models_to_claim: set[str] = set()
@@ -107,22 +103,12 @@ class Worker:
         )
 
     def _make_duties(self) -> list[Duty]:
-        database = self._context.database
-        bells = [self._listener.subscribe(DUTY_CHANNEL) for _ in range(4)]
         webhooks = self._listener.subscribe(WEBHOOK_CHANNEL)
         self._deliverer.wake = webhooks.ring
         return [
             Duty("claim", self._claim_or_hold, POLL_SECONDS, self._bell),
-            Duty("validate", self.validate, 2.0, bells[0], patience=600),
-            Duty("close", lambda now: closing.close_batches(database, now), 2.0, bells[1]),
-            Duty("seal", self.seal, 2.0, bells[2], patience=3_600),
-            Duty("drop unstartable", self._drop_unstartable, 1.0, bells[3]),
-            Duty("expire", lambda now: closing.expire_batches(database, now), 1.0),
-            Duty("take over", lambda now: closing.take_over(database, now, self._rng), 5.0),
-            Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
-            Duty("purge", self._purge, 60.0),
-            Duty("forget keys", lambda now: forget_keys(database, now), 60.0),
-            Duty("alert", self._alerts.run_once, 30.0),
+            Duty("drop unstartable", self._drop_unstartable, 1.0, self._listener.subscribe(DUTY_CHANNEL)),
+            *self.upkeep.duties(self._listener),
             Duty("deliver", self._deliverer.run_once, 1.0, webhooks),
         ]
 
@@ -131,31 +117,6 @@ class Worker:
             worker_no = self._lease.worker_no
             await self._lease.keep()
             await self._lease_lost(worker_no)
-
-    async def validate(self, now: datetime) -> int:
-        """Validate the file batch that has waited longest; 0 when none waits, and while there is no lease.
-
-        Nor while it cannot be told which models there are.
-        """
-        worker_no, context = self._lease.worker_no, self._context
-        if worker_no is None or not context.catalog.current.is_settled:
-            return 0
-        intake = Intake(context.database, context.catalog.current, context.settings.current, context.clock)
-        return await validate_next(intake, worker_no)
-
-    async def seal(self, now: datetime) -> int:
-        """Seal the batch that has waited longest; 0 when none waits, and while there is no lease."""
-        worker_no = self._lease.worker_no
-        return 0 if worker_no is None else await seal_next(self._context.database, worker_no, self._context.clock)
-
-    async def _purge(self, now: datetime) -> int:
-        database = self._context.database
-        removed = await closing.purge_batches(database, now)
-        removed += await retention.expire_files(database, now)
-        removed += await retention.purge_files(database, now)
-        removed += await prune_webhooks(database, now)
-        await closing.prune_workers(database)
-        return removed
 
     # Claiming -------------------------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ def model_room(standing: ModelStanding, settings: Settings, own_interactive: int
     return Room(slots, reason)
 
 
-_MOST_PER_SLOT: Final = 4
+_MOST_PER_SLOT: Final = 2
 
 
 def room_here(cap: int, held: Sequence[HeldSlots], worker_no: int) -> int:

@@ -16,7 +16,16 @@ from ebbtide.batches.settle_store import AttemptRow, FailedRow, ItemKey, LockedB
 from ebbtide.catalog.model import Model
 from ebbtide.catalog.prices import cost
 from ebbtide.dialects.values import Usage
-from ebbtide.dispatch.outcome import Answered, Failed, Outcome, is_retryable, speaks_ill
+from ebbtide.dispatch.outcome import (
+    NO_OTHERS,
+    Answered,
+    Failed,
+    Outcome,
+    charge_unknown,
+    is_retryable,
+    speaks_ill,
+    used,
+)
 from ebbtide.worker.lanes import Work
 
 Verb = Literal["complete", "fail", "retry", "hand_back"]
@@ -49,7 +58,8 @@ class FinishedItem(msgspec.Struct, frozen=True):
 
     @property
     def usage(self) -> Usage | None:
-        return None if self.outcome is None else self.outcome.usage
+        """What all its upstream calls used, as far as they told."""
+        return None if self.outcome is None else used(self.outcome)
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -128,26 +138,26 @@ def judge(done: FinishedItem, now: datetime, rng: random.Random) -> Verdict:
     match done.outcome:
         case None:
             return Verdict(done, "hand_back")
-        case Answered(usage=usage):
-            return Verdict(done, "complete", usage, _bill(done, usage))
+        case Answered():
+            return Verdict(done, "complete", done.usage, _bill(done))
         case Failed() as failed:
             return _judge_failure(done, failed, now, rng)
 
 
 def _judge_failure(done: FinishedItem, failed: Failed, now: datetime, rng: random.Random) -> Verdict:
-    bill = None if failed.cost_unknown else _bill(done, failed.usage) if failed.usage else ZERO
+    usage, bill = done.usage, _bill(done)
     if not is_retryable(failed):
-        return Verdict(done, "fail", failed.usage, bill)
+        return Verdict(done, "fail", usage, bill)
     window_end = done.work.batch.expires_at
     if failed.kind == "model_queued":
         ready_at = next_try(now, _queued_seconds(failed), 0, window_end)
         # Past the window it stays queued as never run, and expires there.
-        return Verdict(done, "retry", None, ZERO, ready_at or window_end, counted=0)
+        return Verdict(done, "retry", usage, bill, ready_at or window_end, counted=0)
     attempts = done.work.item.attempts + 1
     ready_at = next_try(now, backoff(attempts, failed.retry_after, rng), attempts, window_end)
     if ready_at is None:
-        return Verdict(done, "fail", failed.usage, bill)
-    return Verdict(done, "retry", failed.usage, bill, ready_at)
+        return Verdict(done, "fail", usage, bill)
+    return Verdict(done, "retry", usage, bill, ready_at)
 
 
 def sign(done: FinishedItem) -> tuple[Sign, float]:
@@ -198,15 +208,27 @@ def too_much(verdict: Verdict) -> Verdict:
     outcome = done.outcome
     assert isinstance(outcome, Answered)
     failed = Failed(
-        "too_large", 502, "result_too_large", _NO_STORAGE, sent=True, route=outcome.route, usage=outcome.usage
+        "too_large",
+        502,
+        "result_too_large",
+        _NO_STORAGE,
+        sent=True,
+        route=outcome.route,
+        usage=outcome.usage,
+        others=outcome.others,
     )
     return msgspec.structs.replace(verdict, done=msgspec.structs.replace(done, outcome=failed), verb="fail")
 
 
-def _bill(done: FinishedItem, usage: Usage | None) -> Decimal | None:
-    if usage is None or done.model is None:
+def _bill(done: FinishedItem) -> Decimal | None:
+    """What the attempt cost over all its upstream calls; None when that of any is unknown."""
+    assert done.outcome is not None
+    if charge_unknown(done.outcome):
         return None
-    return cost(done.model.pricing, usage, done.model.batch_price_factor)
+    usage = done.usage
+    if usage is None:
+        return ZERO
+    return cost(done.model.pricing, usage, done.model.batch_price_factor) if done.model is not None else None
 
 
 def unstorable(done: FinishedItem) -> FinishedItem:
@@ -217,6 +239,7 @@ def unstorable(done: FinishedItem) -> FinishedItem:
     outcome = done.outcome
     sent = isinstance(outcome, Answered) or (isinstance(outcome, Failed) and outcome.sent)
     route = None if outcome is None else outcome.route
-    usage = None if done.is_replaced else done.usage
-    failed = Failed("internal", 500, "upstream_error", _UNSTORABLE, sent=sent, route=route, usage=usage)
+    usage = None if done.is_replaced or outcome is None else outcome.usage
+    others = NO_OTHERS if done.is_replaced or outcome is None else outcome.others
+    failed = Failed("internal", 500, "upstream_error", _UNSTORABLE, sent=sent, route=route, usage=usage, others=others)
     return msgspec.structs.replace(done, outcome=failed, is_replaced=True)

@@ -220,3 +220,23 @@ async def dial(
     writer.write(f"{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n".encode() + body)
     await writer.drain()
     return reader, writer
+
+
+async def test_an_automatic_name_takes_the_first_model_that_can(
+    database_url: str, upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    dear = chat_model(upstream.url) | {"id": "dear", "aliases": [], "min_role": "admin"}
+    down = chat_model(upstream.url) | {"id": "down", "aliases": []}
+    down["routes"] = [route | {"weight": 0} for route in down["routes"]]
+    models = models_file(tmp_path, dear, down, chat_model(upstream.url), auto={"auto": ["dear", "down", "chat-1"]})
+    async with start_gateway(database_url, models) as gateway:
+        key = await gateway.new_key("someone", Role.INTERNAL)
+        assert (await gateway.call("POST", CHAT, json=chat("auto"))).json["model"] == "dear"
+        assert (await gateway.call("POST", CHAT, key=key, json=chat("auto"))).json["model"] == "chat-1"
+        listed = (await gateway.call("GET", "/v1/models", key=key)).json["data"]
+        assert [model["id"] for model in listed] == ["down", "chat-1", "auto"]
+        assert (await gateway.call("GET", "/v1/models/auto", key=key)).json["id"] == "auto"
+        unknown = await gateway.call("POST", CHAT, key=key, json=chat("auto-fast"))
+        assert (unknown.status, unknown.error["code"]) == (404, "model_not_found")
+        batch = {"requests": [{"custom_id": "a", "body": chat("auto")}]}
+        assert (await gateway.call("POST", "/v1/batches", key=key, json=batch)).status == 400

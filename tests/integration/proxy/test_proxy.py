@@ -36,7 +36,7 @@ async def dispatcher() -> AsyncIterator[Dispatcher]:
 
 def ask(url: str, *, timeouts: Timeouts = Timeouts(), **members: Any) -> Ask:  # noqa: B008  frozen
     request = {"model": "alias", "messages": [{"role": "user", "content": "hello there"}], **members}
-    route = Route(id="r", kind="vllm", model="acme/Upstream-7B", base_url=url, api_key="sk-topsecret")
+    route = Route(id="r", kind="vllm", model="acme/Upstream-7B", base_url=url, api_keys=("sk-topsecret",))
     model = Model(id="canonical", type="chat", routes=(route,), aliases=("alias",))
     return Ask("chat", model, parse_body("chat", msgspec.json.encode(request)), timeouts)
 
@@ -132,7 +132,7 @@ async def test_a_caller_who_asks_sees_the_usage(upstream: FakeUpstream, dispatch
         ("stream-reset", 502, "broke"),
         ("stream-close", 502, "broke"),
         ("stream-error", 502, "alias at [address] fell over"),
-        ("stream-stall", 504, "ran out of time"),
+        ("stream-stall", 504, "nothing more of it came in time"),
     ],
 )
 async def test_an_error_in_mid_stream_ends_it_with_an_error_event(

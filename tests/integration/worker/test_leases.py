@@ -241,8 +241,8 @@ async def test_a_worker_without_a_lease_neither_validates_nor_seals(world: World
     await hands.claim()
     await hands.settle((hands.running[0], answered()))
     worker = Worker(world.context(), world.lease())
-    assert await worker.validate(world.clock.now()) == 0
-    assert await worker.seal(world.clock.now()) == 0
+    assert await worker.upkeep.validate(world.clock.now()) == 0
+    assert await worker.upkeep.seal(world.clock.now()) == 0
     assert [(await world.job(job)).status for job in (waiting, sealing)] == ["validating", "finalizing"]
 
 

@@ -41,7 +41,7 @@ async def test_no_file_is_rejected_for_models_not_known_yet(world: World) -> Non
     whole = world.models.current
     world.models.current = EMPTY
     async with world.worker() as worker:
-        assert await worker.validate(world.clock.now()) == 0
+        assert await worker.upkeep.validate(world.clock.now()) == 0
         assert (await world.job(job)).status == "validating"
         world.models.current = whole
         assert (await world.until_ended(job)).completed == 1

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from ebbtide.accounts.roles import Role
+from ebbtide.catalog.model import TimeLimits
 from ebbtide.catalog.models_file import parse_models
 from ebbtide.errors import SetupError
 
@@ -36,6 +37,37 @@ models:
 ENVIRON = {"GPU_A_KEY": "sk-gpu", "SPARE": "spare.example"}
 
 
+def test_what_routing_needs_is_read() -> None:
+    catalog = parse_models(
+        """
+models:
+  - id: m
+    aliases: [mm]
+    hedge_after: 2
+    timeouts: {connect: 1, first_byte: 5.5}
+    routes:
+      - {id: a, kind: vllm, base_url: 'http://localhost:1', api_keys: [k1, k2], max_concurrency: 32}
+      - {id: b, kind: vllm, base_url: 'http://localhost:2', reserve: true}
+  - id: dear
+    min_role: admin
+    routes: [{id: r, kind: standin}]
+auto:
+  auto: [dear, mm]
+  auto-fast: [m]
+""",
+        {},
+    )
+    model = catalog.models[0]
+    first, second = model.routes
+    assert (model.hedge_after, model.time_limits) == (2.0, TimeLimits(connect=1.0, first_byte=5.5))
+    assert (first.api_keys, first.max_concurrency, first.reserve) == (("k1", "k2"), 32, False)
+    assert (second.api_keys, second.max_concurrency, second.reserve) == ((), None, True)
+    assert [found.id for found in catalog.choices("auto", Role.ADMIN)] == ["dear", "m"]
+    assert [found.id for found in catalog.choices("auto", Role.FREE)] == ["m"]
+    assert catalog.choices("auto-slow", Role.ADMIN) == []
+    assert catalog.resolve("auto") is None
+
+
 def test_every_key_is_read() -> None:
     llama, embedder = parse_models(WHOLE, ENVIRON).models
     assert (llama.id, llama.aliases, llama.type) == ("llama-3.1-8b", ("llama",), "chat")
@@ -46,10 +78,10 @@ def test_every_key_is_read() -> None:
     assert llama.pricing.cache_write == Decimal("0.06")
     assert llama.batch_price_factor == Decimal("0.5")
     first, spare = llama.routes
-    assert (first.base_url, first.model, first.api_key) == (
+    assert (first.base_url, first.model, first.api_keys) == (
         "http://gpu-a:8000/v1",
         "meta-llama/Llama-3.1-8B-Instruct",
-        "sk-gpu",
+        ("sk-gpu",),
     )
     assert (first.weight, first.batch_allowed) == (2.0, True)
     assert (spare.base_url, spare.model, spare.weight, spare.batch_allowed) == (
@@ -120,6 +152,23 @@ FAULTS = [
         6,
         "NO_SUCH",
     ),
+    ("models:\n  - id: m\n    hedge_after: 0" + ROUTE, 3, "> 0"),
+    ("models:\n  - id: m\n    timeouts: {first: 1}" + ROUTE, 3, "unknown key 'first'"),
+    ("models:\n  - id: m\n    timeouts:\n      total: 0" + ROUTE, 4, "total"),
+    ("models:\n  - id: m\n    routes:\n      - id: r\n        kind: standin\n        max_concurrency: 0\n", 6, ">= 1"),
+    (
+        "models:\n  - id: m\n    routes:\n      - {id: r, kind: vllm, base_url: 'http://x', api_key: a, api_keys: [b]}",
+        4,
+        "either api_key or api_keys",
+    ),
+    (
+        "models:\n  - id: m\n    routes:\n      - {id: r, kind: vllm, base_url: 'http://x', api_keys: [b, b]}\n",
+        4,
+        "a key is repeated",
+    ),
+    ("models:\n  - id: m" + ROUTE + "auto:\n  fast: [m]\n", 5, "no automatic name"),
+    ("models:\n  - id: m" + ROUTE + "auto:\n  auto-fast:\n    - m\n    - n\n", 7, "not a chat model"),
+    ("models:\n  - id: m" + ROUTE + "auto:\n  auto: []\n", 5, "lists no model"),
     ("models: &a\n  - *a\n", 1, "anchors and aliases"),
     ("models:\n  - *a\n", 2, "anchors and aliases"),
     (

@@ -7,7 +7,7 @@ import pytest
 from ebbtide.catalog.model import Route
 from ebbtide.dispatch.scrub import MAX_MESSAGE, safe_code, scrub
 
-ROUTE = Route(id="r", kind="vllm", model="acme/Secret-8B", base_url="http://gpu-a:8000/v1", api_key="topsecretkey")
+ROUTE = Route(id="r", kind="vllm", model="acme/Secret-8B", base_url="http://gpu-a:8000/v1", api_keys=("topsecretkey",))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +15,7 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import model_list, model_object
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.catalog.catalog import Catalog
-from ebbtide.catalog.model import Model
+from ebbtide.catalog.model import Model, is_auto_name
 from ebbtide.dialects.openai.batch import ModelList, ModelObject
 from ebbtide.dialects.openai.bodies import Chat, Embeddings
 from ebbtide.dialects.openai.requests import parse_body
@@ -31,11 +32,16 @@ _STREAM_HEADERS: Final = {"content-type": MEDIA_TYPE, "cache-control": "no-cache
 
 
 async def list_models(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    return answer_json(model_list(gateway.catalog.current.visible(principal.role)))
+    catalog = gateway.catalog.current
+    automatic = [name for name in catalog.auto if catalog.choices(name, principal.role)]
+    return answer_json(model_list([*(model.id for model in catalog.visible(principal.role)), *automatic]))
 
 
 async def get_model(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    return answer_json(model_object(_usable(gateway.catalog.current, request.path_params["id"], principal)))
+    name = request.path_params["id"]
+    if gateway.catalog.current.choices(name, principal.role):
+        return answer_json(model_object(name))
+    return answer_json(model_object(_usable(gateway.catalog.current, name, principal).id))
 
 
 async def create_chat_completion(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -68,11 +74,13 @@ async def _read_ask(gateway: Gateway, request: Request, visit: Visit) -> Ask:
     async with in_turn(len(raw)):
         body = await by_weight(len(raw), parse_body, target, raw)
     visit.model, visit.streamed = body.model, body.stream
-    model = _usable(gateway.catalog.current, body.model, visit.principal)
+    model = _chosen(gateway, body.model, visit.principal)
     visit.model = model.id
+    if is_auto_name(body.model):  # the answer then names the model that was chosen
+        body = msgspec.structs.replace(body, model=model.id)
     if model.type != ENDPOINT_FOR[target].model_type:
         raise InvalidRequest(f"Model {body.model!r} does not serve {target}: it is of type {model.type}", param="model")
-    return Ask(target, model, body, _timeouts(gateway, body))
+    return Ask(target, model, body, _timeouts(gateway, body), visit.principal.account_id)
 
 
 def _timeouts(gateway: Gateway, body: Body) -> Timeouts:
@@ -80,6 +88,15 @@ def _timeouts(gateway: Gateway, body: Body) -> Timeouts:
     if body.stream:
         return Timeouts(total=settings.stream_request_timeout_seconds * _SHARE, gap=STREAM_GAP_SECONDS)
     return Timeouts(total=settings.request_timeout_seconds)
+
+
+def _chosen(gateway: Gateway, name: str, principal: Principal) -> Model:
+    """The model of this name; of an automatic one the first that can take a request now, else the first."""
+    choices = gateway.catalog.current.choices(name, principal.role)
+    if not choices:
+        return _usable(gateway.catalog.current, name, principal)
+    able = (model for model in choices if gateway.dispatcher.is_able(model, "interactive"))
+    return next(able, choices[0])
 
 
 def _usable(catalog: Catalog, name: str, principal: Principal) -> Model:

@@ -11,7 +11,6 @@ import msgspec
 from ebbtide.batches.model import Job, timestamps
 from ebbtide.batches.results import Result
 from ebbtide.batches.watch import Progress
-from ebbtide.catalog.model import Model
 from ebbtide.delivery.lines import error_of
 from ebbtide.delivery.store import Event, Webhook
 from ebbtide.dialects.openai.batch import (
@@ -119,13 +118,13 @@ def file_object(file: StoredFile) -> FileObject:
     )
 
 
-def model_object(model: Model) -> ModelObject:
+def model_object(name: str) -> ModelObject:
     """A model tells no time of its own: `created` is always 0."""
-    return ModelObject(id=model.id, created=0)
+    return ModelObject(id=name, created=0)
 
 
-def model_list(models: Sequence[Model]) -> ModelList:
-    return ModelList(data=[model_object(model) for model in models])
+def model_list(names: Sequence[str]) -> ModelList:
+    return ModelList(data=[model_object(name) for name in names])
 
 
 def result_item(result: Result) -> ResultItem:

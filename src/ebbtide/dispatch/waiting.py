@@ -1,0 +1,48 @@
+"""Calls that wait for room at a model's routes: those of people before those of batches, each in the order it came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from typing import Final
+
+from ebbtide.dispatch.outcome import Source
+
+_FIRST: Final[tuple[Source, ...]] = ("interactive", "batch")
+
+
+class Waiting:
+    """Who waits, by model id and source."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[tuple[str, Source], deque[asyncio.Future[None]]] = defaultdict(deque)
+        self._count = 0
+
+    async def wait(self, model_id: str, source: Source, seconds: float) -> bool:
+        """Wait for `wake`; returns whether it came within `seconds`."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue = self._waiting[model_id, source]
+        queue.append(future)
+        self._count += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            self._count -= 1
+            if not future.done() or future.cancelled():
+                queue.remove(future)
+        return True
+
+    def wake(self, model_id: str) -> None:
+        """A call on a route of the model has ended: the next in line may look."""
+        if not self._count:
+            return
+        for source in _FIRST:
+            queue = self._waiting[model_id, source]
+            while queue:
+                future = queue.popleft()
+                if not future.done():
+                    future.set_result(None)
+                    return
