@@ -13,6 +13,7 @@ from pathlib import Path
 from ebbtide.batches.states import BATCH_MOVES, ITEM_MOVES, Moves, final_states
 from ebbtide.cli.app import app
 from ebbtide.cli.reference import reference_page
+from ebbtide.records.metrics import reference_page as metrics_page
 
 DOCS = Path(__file__).parent
 
@@ -54,7 +55,11 @@ def cli_page() -> str:
     return "\n".join(line.rstrip() for line in f"{_CLI}\n{reference}\n".split("\n"))
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"reference/settings.md": reference_page, "cli.md": cli_page}
+PAGES: Mapping[str, Callable[[], str]] = {
+    "reference/settings.md": reference_page,
+    "reference/metrics.md": metrics_page,
+    "cli.md": cli_page,
+}
 PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {"architecture.md": {"states": states_part}}
 
 

@@ -92,6 +92,7 @@ async def start_gateway(
     listen_url: str | None = None,
     environ: Mapping[str, str] | None = None,
     webhook_ca_file: Path | None = None,
+    **boot: Any,
 ) -> AsyncIterator[TestGateway]:
     """A gateway on the migrated database at `database_url`; the first one on it makes the administrator."""
     config = Config(
@@ -102,6 +103,7 @@ async def start_gateway(
         role=role,
         models=models,
         webhook_ca_file=webhook_ca_file,
+        **boot,
     )
     stop = Stop()
     async with start(config, environ or {}, stop) as running, await Database.connect(database_url) as database:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import platform
 import random
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +25,15 @@ import uvloop
 from ebbtide import __version__
 from ebbtide.accounts.accounts import ensure_admin
 from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.oidc.config import OidcConfig, load_oidc
+from ebbtide.accounts.oidc.flow import Oidc
+from ebbtide.accounts.passwords import Passwords
+from ebbtide.accounts.sessions import Sessions
+from ebbtide.accounts.setup import ensure_code
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
 from ebbtide.api.server import ENDPOINTS, HttpServer, build_api
+from ebbtide.batches.backlog import BacklogSource
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
 from ebbtide.catalog.policies import PolicySource
@@ -38,6 +45,7 @@ from ebbtide.delivery.post import Poster
 from ebbtide.dispatch.breaker import LONGEST, BreakerRules
 from ebbtide.dispatch.dispatcher import Dispatcher, Rules
 from ebbtide.dispatch.load import LoadReporter, process_name
+from ebbtide.dispatch.observed import ObservedDispatcher, ObservedSender
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import Duties
 from ebbtide.files.upload import FailedUploads
@@ -47,12 +55,17 @@ from ebbtide.proxy.admission import Admission
 from ebbtide.proxy.interactive import Interactive
 from ebbtide.proxy.purse import Purse
 from ebbtide.proxy.slots import Slots
+from ebbtide.pulse import Pulse
+from ebbtide.records import metrics
+from ebbtide.records.log_days import add_days, keeping_log
 from ebbtide.records.request_log import RequestLog
 from ebbtide.settings.snapshot import SettingsSource
+from ebbtide.siblings import Folder, Sample
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database
 from ebbtide.storage.reach import reach_database
+from ebbtide.tracing import Tracer, close_tracing, set_up_tracing
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.life import LifeLocks
@@ -64,8 +77,19 @@ _GC_THRESHOLD: Final = 100_000
 
 def run(config: Config, environ: Mapping[str, str] = os.environ) -> int:
     """Run one gateway process until a signal ends it; returns its exit status. Raises SetupError, Unavailable."""
-    set_up_logging(config.log_level)
-    return uvloop.run(_run(config, environ))
+    pretty = None if config.log_format == "auto" else config.log_format == "console"
+    set_up_logging(config.log_level, pretty=pretty)
+    set_up_tracing(environ, _opentelemetry)
+    try:
+        return uvloop.run(_run(config, environ))
+    finally:
+        close_tracing()
+
+
+def _opentelemetry() -> Tracer:
+    from ebbtide.otel import build_tracer  # an extra, loaded only where it is asked for
+
+    return build_tracer()
 
 
 def tune_collector() -> None:
@@ -81,16 +105,23 @@ class Stop:
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.at_once = asyncio.Event()
+        self.then: Callable[[], None] | None = None  # done when it is asked for the first time
 
     def ask(self) -> None:
-        (self.at_once if self.asked.is_set() else self.asked).set()
+        if self.asked.is_set():
+            self.at_once.set()
+            return
+        self.asked.set()
+        if self.then is not None:
+            self.then()
 
 
 @dataclass(frozen=True)
 class Running:
     """A process that is up: where it answers (None for a worker), and what to tell the operator.
 
-    `admin_key` is the first administrator's API key, to the one process that made it. `ended` is set when
+    `admin_key` is the first administrator's API key and `setup_code` the code of first-run set-up, each to the one
+    process that made it. `ended` is set when
     anything that should go on has ended by itself: the HTTP server, the worker, a duty.
     """
 
@@ -98,6 +129,7 @@ class Running:
     place: str
     catalog: CatalogSource
     admin_key: str | None
+    setup_code: str | None
     ended: asyncio.Event
 
 
@@ -127,34 +159,41 @@ def _say(line: str) -> None:
 async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> AsyncIterator[Running]:
     """A whole gateway process in this event loop: up when entered, gone when left. Raises SetupError, Unavailable."""
     clock = SystemClock()
-    settings = SettingsSource.from_environ(environ)
+    settings, oidc = SettingsSource.from_environ(environ), load_oidc(environ)
     async with AsyncExitStack() as stack:
         reached = reach_database(config.database_url, config.data_dir, listen_url=config.database_listen_url)
         database = await stack.enter_async_context(reached)
         await migrate(database)
         await settings.refresh(database)
+        await add_days(database, clock.now())  # before anything is logged, so that the first rows have their day
         listener = await stack.enter_async_context(Listener(database))
-        sender = await stack.enter_async_context(Sender())
+        sender = await stack.enter_async_context(ObservedSender())
         catalog = PolicySource(_catalog_source(config, environ, sender))
         await catalog.start()
         await catalog.refresh(database)
         duties = Duties(clock, random.Random())
         stack.push_async_callback(duties.stop)
-        for duty in (*catalog.duties(), catalog.following(database, listener), settings.following(database, listener)):
+        log_duty = keeping_log(database, lambda: settings.current.request_log_retention_days)
+        following = (catalog.following(database, listener), settings.following(database, listener))
+        for duty in (*catalog.duties(), *following, log_duty):
             duties.repeat(duty)
+        pulse = _pulse(config, database)
         dispatcher = _dispatcher(sender, settings)
-        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), listener)
-        yield await _open_doors(parts, duties, stop, stack)
+        pulse.gauges.append(dispatcher.gauges)
+        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), listener, pulse, oidc)
+        running = await _open_doors(parts, duties, stop, stack)
+        _begin_pulse(parts, duties, stop)
+        yield running
 
 
-def _dispatcher(sender: Sender, settings: SettingsSource) -> Dispatcher:
+def _dispatcher(sender: Sender, settings: SettingsSource) -> ObservedDispatcher:
     def rules() -> Rules:
         now = settings.current
         seconds = float(now.routing_breaker_seconds)
         breaker = BreakerRules(now.routing_breaker_failures, seconds, max(seconds, LONGEST))
         return Rules(breaker, now.routing_affinity_minutes * 60.0)
 
-    return Dispatcher(sender, rules=rules)
+    return ObservedDispatcher(sender, rules=rules)
 
 
 @dataclass(frozen=True)
@@ -167,6 +206,40 @@ class _Parts:
     clock: Clock
     process: str
     listener: Listener
+    pulse: Pulse
+    oidc: OidcConfig | None
+
+
+def _pulse(config: Config, database: Database) -> Pulse:
+    folder = None if config.family_dir is None else Folder(config.family_dir)
+    pulse = Pulse(folder, config.place, metrics.LOOP_LAG.observe)
+
+    def gauges() -> list[Sample]:
+        used, idle = database.connections
+        return [
+            (metrics.POOL, ("used",), used),
+            (metrics.POOL, ("idle",), idle),
+            (metrics.BUILD_INFO, (__version__, platform.python_version()), 1),
+        ]
+
+    pulse.gauges.append(gauges)
+    return pulse
+
+
+def _begin_pulse(parts: _Parts, duties: Duties, stop: Stop) -> None:
+    """From here on the process tells how it stands, until its last moment that it is stopping."""
+    pulse = parts.pulse
+
+    async def check_models() -> str | None:
+        return None if parts.catalog.current.models else "no model is configured, or no upstream has answered yet"
+
+    pulse.loops.append(duties.loops)
+    for duty in pulse.duties():
+        duties.repeat(duty)
+    duties.start("event loop", pulse.watch_lag())
+    pulse.checks = {"database": parts.database.check, "models": check_models, **duties.checks}
+    pulse.begin()
+    stop.then = pulse.stop
 
 
 def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) -> CatalogSource:
@@ -183,7 +256,7 @@ def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) 
 
 async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExitStack) -> Running:
     """Start the worker and the HTTP server, as the role wants; on the way out they stop first."""
-    config, url, admin_key = parts.config, None, None
+    config, url, admin_key, setup_code = parts.config, None, None, None
     served: list[asyncio.Task[None]] = []
     server: HttpServer | None = None
     if config.role != "api":
@@ -193,10 +266,11 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         listener = listen(config.host, config.port) if fd is None else adopt(fd)
         url = _url(config.host, listener.getsockname()[1])
         admin_key = await ensure_admin(parts.database, parts.clock.now())
-        server = HttpServer(build_api(_gateway(parts, duties, stop)), listener)
+        setup_code = None if parts.oidc else await ensure_code(parts.database, parts.clock.now())
+        server = HttpServer(build_api(_gateway(parts, duties, stop)), listener, config.trusted_proxies)
         served.append(duties.watch(await server.start()))
     stack.push_async_callback(_close_doors, server, served, stop)
-    return Running(url, place(config), parts.catalog, admin_key, duties.ended)
+    return Running(url, place(config), parts.catalog, admin_key, setup_code, duties.ended)
 
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
@@ -218,6 +292,8 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
         locks=LifeLocks(_locks_folder(config)),
     )
     worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
+    parts.pulse.loops.append(worker.loops)
+    parts.pulse.gauges.append(worker.gauges)
     return duties.start("worker", worker.run(stop.asked), worker.check)
 
 
@@ -229,7 +305,8 @@ def _locks_folder(config: Config) -> Path:
 
 
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
-    authenticator = Authenticator(parts.database, parts.clock)
+    config, authenticator = parts.config, Authenticator(parts.database, parts.clock)
+    sessions = Sessions(parts.database, parts.clock, parts.settings, Passwords())
     interactive = _interactive(parts, duties, stop)
     duties.repeat(LoadReporter(parts.database, parts.dispatcher, parts.process).duty())
     duties.repeat(authenticator.uses.duty())
@@ -238,12 +315,12 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         """What decides, now, why a batch waits."""
         return Moment(parts.clock.now(), parts.settings.current.batch_min_role)
 
-    async def check_models() -> str | None:
-        return None if parts.catalog.current.models else "no model is configured, or no upstream has answered yet"
-
     return Gateway(
         database=parts.database,
         authenticator=authenticator,
+        secure_cookies=parts.config.secure_cookies,
+        sessions=sessions,
+        oidc=None if parts.oidc is None else Oidc(parts.oidc, parts.database, sessions),
         catalog=parts.catalog,
         settings=parts.settings,
         dispatcher=parts.dispatcher,
@@ -252,8 +329,10 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         moment=moment,
         watch=Watch(parts.database, moment, stop.asked),
         failed_uploads=FailedUploads(),
-        checks={"database": parts.database.check, "models": check_models, **duties.checks},
         openapi=build_document(ENDPOINTS),
+        pulse=parts.pulse,
+        backlog=BacklogSource(parts.database),
+        metrics_token=config.metrics_token,
     )
 
 
@@ -313,6 +392,8 @@ def greeting(running: Running) -> str:
     lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(running.catalog))]
     if running.admin_key is not None:
         lines.append(f"  first administrator's API key, shown only now: {running.admin_key}")
+    if running.setup_code is not None:
+        lines.append(f"  set-up code for the first sign-in, good once: {running.setup_code}")
     return "\n".join([*lines, "Ready. Ctrl-C stops it in good order, a second one at once.", ""])
 
 

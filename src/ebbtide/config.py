@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from ebbtide.storage.embedded import default_data_dir
 PREFIX: Final = "EBBTIDE_"
 ProcessRole: TypeAlias = Literal["api", "worker", "all"]
 _DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
+LogFormat: TypeAlias = Literal["auto", "json", "console"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 
@@ -88,6 +90,12 @@ def _postgres_url(text: str) -> str:
     return text
 
 
+def _token(text: str) -> str:
+    if len(text) < 16 or not (text.isascii() and text.isprintable()) or " " in text:
+        raise ValueError("16 or more characters of ASCII without blanks")
+    return text
+
+
 def _http_url(text: str) -> str:
     try:
         parts = urlsplit(text)
@@ -101,6 +109,16 @@ def _http_url(text: str) -> str:
 
 def _http_urls(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_http_url(part.strip()) for part in text.split(",") if part.strip()))
+
+
+def _networks(text: str) -> tuple[str, ...]:
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    try:
+        for part in parts:
+            ip_network(part)
+    except ValueError:
+        raise ValueError("IP addresses or networks such as 10.0.0.0/8, separated by commas") from None
+    return parts
 
 
 OPTIONS: Final[tuple[Option, ...]] = (
@@ -189,14 +207,48 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _path,
     ),
     Option(
+        "trusted_proxies",
+        "--trusted-proxies",
+        None,
+        "The addresses or networks of reverse proxies, separated by commas, whose `X-Forwarded-For` and "
+        "`X-Forwarded-Proto` are believed. Without it: nobody's.",
+        _networks,
+    ),
+    Option(
+        "secure_cookies",
+        "--secure-cookies",
+        "off",
+        "Marks the session cookie as Secure although the gateway itself is reached by plain HTTP; "
+        "by HTTPS it always is.",
+        _switch,
+    ),
+    Option(
         "log_level",
         "--log-level",
         "info",
         "The least grave events that are logged: `debug`, `info`, `warning` or `error`.",
         _choice("debug", "info", "warning", "error"),
     ),
+    Option(
+        "log_format",
+        "--log-format",
+        "auto",
+        "How events are logged, to standard error: `json`, one object a line, `console` for people to read, or `auto`: "
+        "`console` on a terminal, else `json`.",
+        _choice("auto", "json", "console"),
+    ),
+    Option(
+        "metrics_token",
+        None,
+        None,
+        "What a scraper may present at `/metrics` as `Authorization: Bearer`, 16 characters or more. Without it, only "
+        "administrators' keys open it.",
+        _token,
+    ),
     Option("socket_fd", None, None, "A listening socket handed over by a parent.", _number(3, 65_535), internal=True),
     Option("parent_fd", None, None, "Closes when the parent process ends.", _number(3, 65_535), internal=True),
+    Option("family_dir", None, None, "The folder that the processes behind a port share.", _path, internal=True),
+    Option("place", None, "0", "The number of this process among them.", _number(0, 255), internal=True),
 )
 
 
@@ -223,9 +275,15 @@ class Config:
     worker_lease_seconds: float = _DEFAULT["worker_lease_seconds"]
     worker_heartbeat_seconds: float = _DEFAULT["worker_heartbeat_seconds"]
     webhook_ca_file: Path | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    secure_cookies: bool = _DEFAULT["secure_cookies"]
     log_level: LogLevel = _DEFAULT["log_level"]
+    log_format: LogFormat = _DEFAULT["log_format"]
+    metrics_token: str | None = field(default=None, repr=False)
     socket_fd: int | None = None  # an inherited listening socket; `host` and `port` then only name it
     parent_fd: int | None = None  # closed when the parent process is gone
+    family_dir: Path | None = None  # None: this process has no siblings and tells nobody how it stands
+    place: int = _DEFAULT["place"]
 
 
 def load_config(environ: Mapping[str, str], flags: Mapping[str, object]) -> Config:
@@ -284,7 +342,7 @@ def _text(value: object) -> str:
 
 def _shown(option: Option, text: str) -> str:
     """The value as a message may carry it: a URL may hold a password."""
-    return "the value given" if option.parse is _postgres_url or "@" in text else repr(text)
+    return "the value given" if option.parse in (_postgres_url, _token) or "@" in text else repr(text)
 
 
 def place(config: Config) -> str:

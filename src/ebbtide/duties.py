@@ -113,6 +113,7 @@ class Duties:
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self.checks: dict[str, Check] = {}
+        self._duties: list[Duty] = []
         self.ended = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._clock = clock
@@ -120,7 +121,12 @@ class Duties:
 
     def repeat(self, duty: Duty) -> asyncio.Task[None]:
         """Do `duty` again and again."""
+        self._duties.append(duty)
         return self.start(duty.name, repeat(duty, self._clock, self._rng), duty.check)
+
+    def loops(self) -> dict[str, float]:
+        """When each duty last began a round, on the monotonic clock."""
+        return {duty.name: duty.began_at for duty in self._duties}
 
     def start(self, name: str, work: Coroutine[Any, Any, None], check: Check | None = None) -> asyncio.Task[None]:
         """Run `work`, which goes on until it is stopped; `check` tells of trouble that does not end it."""

@@ -8,9 +8,10 @@ from ebbtide import ids
 from ebbtide.accounts import store
 from ebbtide.accounts.keys import issue_key
 from ebbtide.accounts.roles import Role
+from ebbtide.accounts.sessions_store import end_sessions
 from ebbtide.accounts.store import Account, AccountState
 from ebbtide.errors import Conflict, InvalidRequest, NotFound
-from ebbtide.storage.pool import Database
+from ebbtide.storage.pool import Connection, Database
 
 FIRST_ADMIN = "admin"
 _MAX_NAME = 200
@@ -18,7 +19,7 @@ _MAX_NAME = 200
 
 async def create_account(database: Database, name: str, role: Role, now: datetime) -> Account:
     """A new active account. Raises InvalidRequest for an unusable name, Conflict for a taken one."""
-    account = Account(ids.account_id(), _checked(name), role, "active", now)
+    account = Account(ids.account_id(), checked_name(name), role, "active", now)
     async with database.transaction() as conn:
         if not await store.add_account(conn, account):
             raise Conflict(f"An account named {account.name!r} exists already", param="name")
@@ -41,8 +42,12 @@ async def find_account(database: Database, id_or_name: str) -> Account:
 
 
 async def set_role(database: Database, account_id: str, role: Role) -> Account:
-    """Give the account another role, in force everywhere within a second. Raises NotFound."""
+    """Give the account another role, in force everywhere within a second. Raises NotFound, and Conflict for
+    the last administrator.
+    """
     async with database.transaction() as conn:
+        if role is not Role.ADMIN:
+            await _keep_an_admin(conn, account_id)
         account = await store.set_role(conn, account_id, role)
     if account is None:
         raise _missing(account_id)
@@ -50,7 +55,10 @@ async def set_role(database: Database, account_id: str, role: Role) -> Account:
 
 
 async def suspend_account(database: Database, account_id: str) -> Account:
-    """Refuse the account's keys until it is resumed. Raises NotFound."""
+    """End the account's sessions and refuse its keys until it is resumed.
+
+    Raises NotFound, and Conflict for the last administrator that may act.
+    """
     return await _set_state(database, account_id, "suspended")
 
 
@@ -65,9 +73,9 @@ async def delete_account(database: Database, account_id: str) -> Account:
     Raises NotFound, and Conflict for the last administrator that may act: nobody could make another over HTTP.
     """
     async with database.transaction() as conn:
-        if await store.lock_admins(conn) == [account_id]:
-            raise Conflict("This is the last administrator; make another one first")
+        await _keep_an_admin(conn, account_id)
         account = await store.set_state(conn, account_id, "deleted")
+        await end_sessions(conn, account_id, None)
     if account is None:
         raise _missing(account_id)
     return account
@@ -88,13 +96,23 @@ async def ensure_admin(database: Database, now: datetime) -> str | None:
 
 async def _set_state(database: Database, account_id: str, state: AccountState) -> Account:
     async with database.transaction() as conn:
+        if state != "active":
+            await _keep_an_admin(conn, account_id)
         account = await store.set_state(conn, account_id, state)
+        if state != "active":
+            await end_sessions(conn, account_id, None)
     if account is None:
         raise _missing(account_id)
     return account
 
 
-def _checked(name: str) -> str:
+async def _keep_an_admin(conn: Connection, account_id: str) -> None:
+    if await store.lock_admins(conn) == [account_id]:
+        raise Conflict("This is the last administrator; make another one first")
+
+
+def checked_name(name: str) -> str:
+    """The name as it is kept. Raises InvalidRequest for an unusable one."""
     name = name.strip()
     if not 1 <= len(name) <= _MAX_NAME or not name.isprintable():
         raise InvalidRequest(f"An account's name has 1 to {_MAX_NAME} printable characters", param="name")

@@ -1,32 +1,65 @@
-"""Who asks: the API key of a request, from `Authorization: Bearer` or `X-API-Key`.
+"""Who asks: by API key (`Authorization: Bearer` or `X-API-Key`), else by the session in the console's cookie.
 
 Two keys that differ are refused rather than one of them picked: the caller cannot know which would pay.
+A browser sends a cookie for any site that asks it to. What changes something by cookie must therefore come from a page
+of ours: it carries the session's CSRF token, and what the browser says of its origin does not speak against it.
 """
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from starlette.requests import Request
 
 from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.sessions import Sessions, is_csrf_token
 from ebbtide.accounts.store import Principal
-from ebbtide.errors import Unauthenticated
+from ebbtide.errors import Forbidden, Unauthenticated
+
+COOKIE = "ebbtide_session"
+_SAFE = frozenset({"GET", "HEAD"})
 
 
-async def authenticate(authenticator: Authenticator, request: Request) -> Principal:
-    """The principal behind the request's API key. Raises Unauthenticated."""
-    return await authenticator.principal(read_key(request))
+async def authenticate(authenticator: Authenticator, sessions: Sessions, request: Request) -> Principal:
+    """The principal behind the request's API key or session. Raises Unauthenticated, Forbidden."""
+    secret = session_secret(request)
+    if secret is None:
+        return await authenticator.principal(read_key(request))
+    principal = await sessions.principal(secret)
+    if request.method not in _SAFE:
+        refuse_cross_site(request)
+        if not is_csrf_token(secret, request.headers.get("x-csrf-token", "")):
+            raise Forbidden("A change by session needs the header X-CSRF-Token, as GET /session tells it")
+    return principal
+
+
+def session_secret(request: Request) -> str | None:
+    """The secret of the session that the request acts in; None for one with a key, or without either."""
+    return None if _keys(request) else request.cookies.get(COOKIE) or None
+
+
+def refuse_cross_site(request: Request) -> None:
+    """Raises Forbidden for what another site made a browser send."""
+    origin = request.headers.get("origin")
+    foreign = origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
+    if foreign or request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+        raise Forbidden("This request was sent by a page of another site")
 
 
 def read_key(request: Request) -> str:
     """The one key that the request presents. Raises Unauthenticated when there is none, or when two differ."""
-    bearer = (_bearer(value) for value in request.headers.getlist("authorization"))
-    plain = (value.strip() for value in request.headers.getlist("x-api-key"))
-    keys = {key for key in (*bearer, *plain) if key}
+    keys = _keys(request)
     if not keys:
         raise Unauthenticated("No API key: send it as 'Authorization: Bearer <key>' or as 'X-API-Key: <key>'")
     if len(keys) > 1:
         raise Unauthenticated("The request carries two different API keys: send one")
     return keys.pop()
+
+
+def _keys(request: Request) -> set[str]:
+    bearer = (_bearer(value) for value in request.headers.getlist("authorization"))
+    plain = (value.strip() for value in request.headers.getlist("x-api-key"))
+    return {key for key in (*bearer, *plain) if key}
 
 
 def _bearer(value: str) -> str | None:

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from ebbtide import __version__
+from ebbtide.api.auth import COOKIE
 from ebbtide.api.parameters import HeaderParameter, Parameter
-from ebbtide.api.routing import Admin, Closed, Described, Endpoint, Open
+from ebbtide.api.routing import Admin, Closed, Described, Endpoint, Open, Scraped
 from ebbtide.dialects.openai.errors import ErrorBody
 
 Json = dict[str, Any]
@@ -22,10 +23,12 @@ _KEY_ERRORS: Mapping[type[Endpoint], tuple[int, ...]] = {
     Open: (),
     Closed: (401, 500, 503),
     Admin: (401, 403, 500, 503),
+    Scraped: (401, 403, 500, 503),
 }
 _SCHEMES: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: ebb-…"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Changes need X-CSRF-Token too"},
 }
 
 

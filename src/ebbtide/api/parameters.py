@@ -7,7 +7,9 @@ is not given.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from starlette.requests import Request
 
@@ -76,6 +78,54 @@ class TextParameter:
 
 
 @dataclass(frozen=True)
+class OneOfParameter:
+    """One of a few words; None when not given."""
+
+    name: str
+    choices: tuple[str, ...]
+    about: str
+
+    def read(self, request: Request) -> str | None:
+        text = request.query_params.get(self.name) or None
+        if text is not None and text not in self.choices:
+            raise InvalidRequest(f"'{self.name}' must be one of: {', '.join(self.choices)}", param=self.name)
+        return text
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "enum": list(self.choices)}
+
+
+@dataclass(frozen=True)
+class TimeParameter:
+    """A moment with its offset from UTC, as in ISO 8601; None when not given.
+
+    A plus sign that was sent as it is, which reads as a blank, is taken for what it was.
+    """
+
+    name: str
+    about: str
+
+    def read(self, request: Request) -> datetime | None:
+        text = request.query_params.get(self.name)
+        if not text:
+            return None
+        try:
+            moment = datetime.fromisoformat(re.sub(r" (?=\d\d:?\d\d$)", "+", text) if "T" in text else text)
+            aware = moment.tzinfo is not None
+            moment = moment.astimezone(UTC) if aware else moment
+        except (ValueError, OverflowError):
+            aware = False
+        if not aware:
+            raise InvalidRequest(
+                f"'{self.name}' must be a time with its offset, such as 2026-03-02T12:00:00Z", param=self.name
+            )
+        return moment
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "format": "date-time"}
+
+
+@dataclass(frozen=True)
 class HeaderParameter:
     """A header of 1 to `longest` printable characters; None when it is not sent."""
 
@@ -96,4 +146,4 @@ class HeaderParameter:
         return {"type": "string", "minLength": 1, "maxLength": self.longest}
 
 
-Parameter = IntegerParameter | ChoiceParameter | TextParameter | HeaderParameter
+Parameter = IntegerParameter | ChoiceParameter | OneOfParameter | TextParameter | TimeParameter | HeaderParameter

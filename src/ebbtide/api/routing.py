@@ -1,7 +1,7 @@
 """Routes are a table: each handlers file ends in one, and nothing else registers a path.
 
-An endpoint is closed (needs an API key) unless it is written as `Open`; `Admin` ones need an administrator's. GET
-answers HEAD too.
+An endpoint is closed (needs an API key or a session) unless it is written as `Open`; `Admin` ones need an
+administrator's. GET answers HEAD too.
 REQUEST_TIMEOUT_SECONDS bounds a request from its first byte to the last of its answer, a body that drips in included;
 an answer that is Streamed may take STREAM_REQUEST_TIMEOUT_SECONDS instead, its reader's pauses included.
 """
@@ -9,9 +9,12 @@ an answer that is Streamed may take STREAM_REQUEST_TIMEOUT_SECONDS instead, its 
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -27,6 +30,8 @@ from ebbtide.errors import Forbidden, NotFound, UpstreamFailed
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
 OpenHandler = Callable[[Gateway, Request], Awaitable[Response]]
+ROUTE: Final = "ebbtide.route"
+"""Where a request's scope holds the template of its path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +67,13 @@ class Admin(Closed):
     """An endpoint that needs the API key of an administrator; any other role gets 403."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scraped(Admin):
+    """One that the metrics token opens too, for `scrape`."""
+
+    scrape: OpenHandler
+
+
 @dataclass(frozen=True)
 class Open:
     """An endpoint that anyone may call."""
@@ -81,14 +93,15 @@ def build_router(gateway: Gateway, endpoints: Sequence[Endpoint]) -> ASGIApp:
     paths: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    routes = [Route(path, _Path(gateway, methods)) for path, methods in paths.items()]
+    routes = [Route(path, _Path(gateway, path, methods)) for path, methods in paths.items()]
     return Router(routes, redirect_slashes=False, default=_unknown_path)
 
 
 class _Path:
     """One path with its methods."""
 
-    def __init__(self, gateway: Gateway, methods: dict[str, Endpoint]) -> None:
+    def __init__(self, gateway: Gateway, path: str, methods: dict[str, Endpoint]) -> None:
+        self._route = path.replace(":path", "")
         self._gateway = gateway
         self._methods = methods | ({"HEAD": methods["GET"]} if "GET" in methods else {})
 
@@ -98,6 +111,7 @@ class _Path:
         endpoint = self._methods.get(scope["method"])
         if endpoint is None:
             raise MethodNotAllowed(scope["method"], sorted(self._methods))
+        scope[ROUTE] = self._route
         settings = self._gateway.settings.current
         if isinstance(endpoint, Closed) and endpoint.batch and not settings.batch_enabled:
             raise NotFound("Batch inference is not available on this gateway")
@@ -119,10 +133,20 @@ class _Path:
     async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
         if isinstance(endpoint, Open):
             return await endpoint.handler(self._gateway, request)
-        principal = await authenticate(self._gateway.authenticator, request)
+        if isinstance(endpoint, Scraped) and _is_scraper(self._gateway.metrics_token, request):
+            return await endpoint.scrape(self._gateway, request)
+        principal = await authenticate(self._gateway.authenticator, self._gateway.sessions, request)
         if isinstance(endpoint, Admin) and principal.role < Role.ADMIN:
             raise Forbidden("Only administrators may do this: it takes the role admin")
+        structlog.contextvars.bind_contextvars(account=principal.account_id)
         return await endpoint.handler(self._gateway, request, principal)
+
+
+def _is_scraper(token: str | None, request: Request) -> bool:
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if token is None or scheme.lower() != "bearer":
+        return False
+    return hmac.compare_digest(given.strip().encode(), token.encode())
 
 
 async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:

@@ -8,21 +8,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import structlog
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ebbtide import ids
-from ebbtide.api import ops
-from ebbtide.api.admin import audit, batch_models, config, provider_routes
+from ebbtide import ids, tracing
+from ebbtide.api import oidc, ops, session
+from ebbtide.api.admin import audit, batch_models, batch_requests, config, provider_routes, requests
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
+from ebbtide.api.protocol import LimitedProtocol
 from ebbtide.api.routing import Endpoint, build_router
+from ebbtide.api.user import usage
+from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
 
 log = structlog.get_logger(__name__)
@@ -33,9 +36,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *batches.ROUTES,
     *webhook.ROUTES,
     *batch_models.ROUTES,
+    *batch_requests.ROUTES,
     *provider_routes.ROUTES,
     *config.ROUTES,
     *audit.ROUTES,
+    *session.ROUTES,
+    *oidc.ROUTES,
+    *requests.ROUTES,
+    *usage.ROUTES,
     *ops.ROUTES,
 )
 _LONGEST_ID = 128
@@ -54,28 +62,28 @@ class FrontDoor:
         self._router = router
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id = _request_id(Headers(scope=scope))
-        scope["request_id"] = request_id
-        more: list[tuple[bytes, bytes]] = []
-        scope["answer_headers"] = more
+        headers = Headers(scope=scope)
+        request_id = _request_id(headers)
+        scope["request_id"], scope["answer_headers"] = request_id, []
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
-        started = False
+        tracing.name_request(request_id)
+        visit = Visit(scope, send, request_id)
+        try:
+            with tracing.span(scope["method"], "server", headers) as span:
+                await self._serve(scope, receive, visit)
+                visit.show(span)
+        finally:
+            visit.end()
 
-        async def send_named(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                message["headers"] = [*message["headers"], *more, (b"x-request-id", request_id.encode())]
-            await send(message)
-
-        error = await self._run(scope, receive, send_named)
+    async def _serve(self, scope: Scope, receive: Receive, visit: Visit) -> None:
+        error = await self._run(scope, receive, visit.send)
         if error is None:
             return
-        if started:
+        if visit.status is not None:
             log.warning("answer_broken_off", path=scope["path"], reason=error.message)
             return
-        await answer_error(error)(scope, receive, send_named)
+        await answer_error(error)(scope, receive, visit.send)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> EbbtideError | None:
         try:
@@ -102,16 +110,18 @@ def _request_id(headers: Headers) -> str:
 class HttpServer:
     """uvicorn on a socket that is ours, its signal handling left to whoever runs it."""
 
-    def __init__(self, api: ASGIApp, listener: socket.socket) -> None:
+    def __init__(self, api: ASGIApp, listener: socket.socket, trusted_proxies: Sequence[str] = ()) -> None:
         self._listener = listener
         config = uvicorn.Config(
             api,
-            http="httptools",
+            http=LimitedProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=bool(trusted_proxies),
+            forwarded_allow_ips=list(trusted_proxies),
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         )
         self._server = _Server(config)

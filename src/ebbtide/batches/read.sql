@@ -35,6 +35,12 @@ select id, custom_id, state, request_id, segment, answer_offset, answer_length,
        error_code, error_message, error_status, attempts
 from batch_items where batch_no = $1 and id > $2 order by id limit $3;
 
+-- name: list_stored
+-- The same, each with the place of its request line.
+select id, custom_id, state, request_id, segment, answer_offset, answer_length,
+       error_code, error_message, error_status, attempts, model, chunk, line_offset, line_length
+from batch_items where batch_no = $1 and id > $2 order by id limit $3;
+
 -- name: read_segments
 -- Compressed answers by segment.
 select id, data from batch_result_segments where batch_no = $1 and id = any($2);

@@ -42,7 +42,7 @@ async def list_results(database: Database, job: Job, after: int | None, limit: i
     async with database.connection() as conn:
         rows = await conn.fetch(_Q["list_items"], job.no, after or 0, limit + 1)
         kept = _fitting(rows[:limit])
-        results = await _with_answers(conn, job.no, kept)
+        results = await with_answers(conn, job.no, kept)
     return Page(results, len(rows) > len(kept))
 
 
@@ -61,7 +61,7 @@ async def stream_results(database: Database, job: Job) -> AsyncIterator[list[Res
 async def _read_slice(database: Database, job: Job, after: int) -> list[Result]:
     async with database.connection() as conn:
         rows = await conn.fetch(_Q["list_items"], job.no, after, _STREAM_ITEMS)
-        return await _with_answers(conn, job.no, _fitting(rows))
+        return await with_answers(conn, job.no, _fitting(rows))
 
 
 def _fitting(rows: Sequence[Any]) -> Sequence[Any]:
@@ -74,7 +74,7 @@ def _fitting(rows: Sequence[Any]) -> Sequence[Any]:
     return rows
 
 
-async def _with_answers(conn: Connection, batch_no: int, rows: Sequence[Any]) -> list[Result]:
+async def with_answers(conn: Connection, batch_no: int, rows: Sequence[Any]) -> list[Result]:
     """Open the segments a few at a time and keep only the slices that are asked for."""
     by_segment: dict[int, list[Any]] = {}
     for row in rows:

@@ -39,7 +39,8 @@ class Route:
 
     `base_url` is empty for the stand-in alone, which waits `latency` seconds before it answers. `api_keys` are taken in
     turn. At most `max_concurrency` calls run at once, None for no limit; a `reserve` one serves only while no other
-    can. `batch_choice` is an administrator's, None where there is none (ebbtide.catalog.policies).
+    can. `api_version` is the API's, for anthropic and gemini; `priority_scheduling`: the engine runs requests by their
+    `priority`. `batch_choice` is an administrator's, None where there is none (ebbtide.catalog.policies).
     """
 
     id: str
@@ -52,6 +53,8 @@ class Route:
     latency: float = 0.0
     max_concurrency: int | None = None
     reserve: bool = False
+    api_version: str | None = None
+    priority_scheduling: bool = False
     batch_choice: bool | None = None
 
     @property

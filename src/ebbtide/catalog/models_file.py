@@ -39,12 +39,16 @@ Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
-NOT_SERVED_YET = frozenset({"anthropic", "gemini"})
+BASE_URLS: Mapping[Kind, str] = {
+    "anthropic": "https://api.anthropic.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+}
+_BY_PRIORITY: frozenset[Kind] = frozenset({"vllm", "sglang"})
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>\$.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<key>.*)`$", re.DOTALL)
 
 _CHOICES: Mapping[str, Sequence[str]] = {
-    "kind": [kind for kind in get_args(Kind) if kind not in NOT_SERVED_YET],
+    "kind": get_args(Kind),
     "type": get_args(ModelType),
     "deployment_type": get_args(DeploymentType),
     "min_role": [role.value for role in Role],
@@ -68,6 +72,8 @@ class RouteEntry(Struct, frozen=True, forbid_unknown_fields=True):
     weight: Annotated[float, Meta(ge=0)] = 1.0
     deployment_type: DeploymentType = "auto"
     latency: Annotated[float, Meta(ge=0, le=3600)] | None = None
+    api_version: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,32}$")] | None = None
+    priority_scheduling: bool = False
     max_concurrency: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     reserve: bool = False
 
@@ -205,12 +211,22 @@ class _Builder:
             place = f"{path}.routes[{i}]"
             if route.id in routes:
                 self._refuse(f"{place}.id", f"route '{route.id}' is repeated in this model")
+            self._check_kind(route, entry, place)
             routes[route.id] = self._route(route, entry.id, place)
         return tuple(routes.values())
 
+    def _check_kind(self, route: RouteEntry, model: ModelEntry, path: str) -> None:
+        """What a kind asks of its route, and of the model that it serves."""
+        if route.kind == "anthropic" and model.type == "embedding":
+            self._refuse(f"{path}.kind", "Anthropic's API has no embeddings")
+        if route.kind == "anthropic" and model.max_output_tokens is None:
+            self._refuse(f"{path}.kind", "Anthropic's API needs a limit: give the model its max_output_tokens")
+        if route.api_version is not None and route.kind not in BASE_URLS:
+            self._refuse(f"{path}.api_version", "only routes of kind anthropic and gemini have an api_version")
+        if route.priority_scheduling and route.kind not in _BY_PRIORITY:
+            self._refuse(f"{path}.priority_scheduling", "only routes of kind vllm and sglang have priorities")
+
     def _route(self, entry: RouteEntry, model_id: str, path: str) -> Route:
-        if entry.kind in NOT_SERVED_YET:
-            self._refuse(f"{path}.kind", f"kind '{entry.kind}' is not served by this version")
         if not math.isfinite(entry.weight):
             self._refuse(f"{path}.weight", "must be a finite number")
         if entry.kind == "standin" and entry.base_url is not None:
@@ -221,11 +237,15 @@ class _Builder:
             id=entry.id,
             kind=entry.kind,
             model=entry.model or model_id,
-            base_url="" if entry.kind == "standin" else self._base_url(entry.base_url, path),
+            base_url=""
+            if entry.kind == "standin"
+            else self._base_url(entry.base_url or BASE_URLS.get(entry.kind), path),
             api_keys=self._api_keys(entry, path),
             weight=entry.weight,
             deployment_type=entry.deployment_type,
             latency=entry.latency or 0.0,
+            api_version=entry.api_version,
+            priority_scheduling=entry.priority_scheduling,
             max_concurrency=entry.max_concurrency,
             reserve=entry.reserve,
         )

@@ -15,14 +15,17 @@ _BYTES_PER_TOKEN = 3
 
 
 def cost(pricing: Pricing, usage: Usage, factor: Decimal = _ONE) -> Decimal:
-    """USD for `usage`: cached input tokens at the cached rate, the others at the input rate, all times `factor`.
+    """USD for `usage`: input tokens read from a cache and written to one at their own rates, all times `factor`.
 
     Exact for prices of up to six decimals; a factor that leaves fractions of a picodollar rounds half to even.
     """
     cached = min(usage.cached_tokens, usage.input_tokens)
-    total = _EXACT.multiply(Decimal(usage.input_tokens - cached), pricing.input)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
+    total = _EXACT.multiply(Decimal(usage.input_tokens - cached - written), pricing.input)
     if cached:
         total = _EXACT.add(total, _EXACT.multiply(Decimal(cached), pricing.cached_input))
+    if written:
+        total = _EXACT.add(total, _EXACT.multiply(Decimal(written), pricing.cache_write))
     total = _EXACT.add(total, _EXACT.multiply(Decimal(usage.output_tokens), pricing.output))
     if factor != _ONE:
         total = _EXACT.multiply(total, factor)

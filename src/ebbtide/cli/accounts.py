@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable
+from getpass import getpass
 
 from cyclopts import App
 
 from ebbtide.accounts import accounts
+from ebbtide.accounts.oidc.config import load_oidc
+from ebbtide.accounts.oidc.flow import link
+from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.quotas import Amounts, set_concurrency, set_quotas, usd_text
 from ebbtide.accounts.roles import Role
+from ebbtide.accounts.sessions import Sessions
+from ebbtide.accounts.setup import renew_code
 from ebbtide.accounts.store import Account
 from ebbtide.cli.actor import actor
 from ebbtide.cli.amounts import Limit, read_amount
@@ -17,7 +24,7 @@ from ebbtide.cli.bootflags import DatabaseFlags, read_config
 from ebbtide.cli.database import open_database
 from ebbtide.cli.output import AsJson, print_rows, tell
 from ebbtide.clock import SystemClock
-from ebbtide.errors import SetupError
+from ebbtide.errors import InvalidRequest, SetupError
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
@@ -112,6 +119,73 @@ def _read_cap(text: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise SetupError(f"CAP takes a whole number, or role; {text!r} is not that")
     return int(text)
+
+
+@app.command
+async def set_password(account: str, /, *, stdin: bool = False, flags: DatabaseFlags = _HERE) -> None:
+    """Let an account sign in with a password, asked for twice, or read as one line; its sessions end.
+
+    Parameters
+    ----------
+    stdin
+        Read the password from standard input instead of asking for it.
+    """
+    password = sys.stdin.readline().rstrip("\n") if stdin else _asked()
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.find_account(database, account)
+        await _sessions(database).set_password(found.id, password, actor())
+    tell(f"{found.name} can sign in with this password now.")
+
+
+@app.command
+async def sessions(account: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """List an account's sessions, the last used first."""
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.find_account(database, account)
+        open_ones = await _sessions(database).list_sessions(found.id)
+    columns = ("created_at", "used_at", "expires_at")
+    rows = (dict[str, object]((column, getattr(one, column)) for column in columns) for one in open_ones)
+    print_rows(rows, columns, as_json=json, empty="There are no sessions.")
+
+
+@app.command
+async def end_sessions(account: str, /, *, flags: DatabaseFlags = _HERE) -> None:
+    """Sign an account out everywhere."""
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.find_account(database, account)
+        ended = await _sessions(database).sign_out_everywhere(found.id, actor())
+    tell(f"Sessions ended: {ended}.")
+
+
+@app.command
+async def link_oidc(account: str, subject: str, /, *, flags: DatabaseFlags = _HERE) -> None:
+    """Let a subject of the identity provider (EBBTIDE_OIDC_ISSUER) sign in as an account."""
+    oidc = load_oidc(os.environ)
+    if oidc is None:
+        raise SetupError("EBBTIDE_OIDC_ISSUER is not set: a subject means nothing without its issuer")
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.find_account(database, account)
+        async with database.transaction() as conn:
+            await link(conn, oidc.issuer, subject, found.id, actor(), SystemClock().now())
+    tell(f"{subject} signs in as {found.name} now.")
+
+
+@app.command
+async def setup_code(*, flags: DatabaseFlags = _HERE) -> None:
+    """Print a new one-time code for first-run set-up; the one before is worth nothing then."""
+    async with open_database(read_config(flags)) as database:
+        print(await renew_code(database, actor(), SystemClock().now()))
+
+
+def _sessions(database: Database) -> Sessions:
+    return Sessions(database, SystemClock(), SettingsSource.from_environ(os.environ), Passwords())
+
+
+def _asked() -> str:
+    password = getpass("Password: ")
+    if getpass("Once more: ") != password:
+        raise InvalidRequest("The two passwords differ")
+    return password
 
 
 async def _change(

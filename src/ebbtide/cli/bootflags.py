@@ -42,6 +42,7 @@ class WorkerFlags(DatabaseFlags):
     worker_heartbeat_seconds: Annotated[str | None, _flag("worker_heartbeat_seconds")] = None
     webhook_ca_file: Annotated[str | None, _flag("webhook_ca_file")] = None
     log_level: Annotated[str | None, _flag("log_level")] = None
+    log_format: Annotated[str | None, _flag("log_format")] = None
 
 
 @Parameter(name="*")
@@ -52,6 +53,8 @@ class ServeFlags(WorkerFlags):
     host: Annotated[str | None, _flag("host")] = None
     port: Annotated[str | None, _flag("port")] = None
     role: Annotated[str | None, _flag("role")] = None
+    trusted_proxies: Annotated[str | None, _flag("trusted_proxies")] = None
+    secure_cookies: Annotated[bool | None, _flag("secure_cookies")] = None
 
 
 def read_config(flags: DatabaseFlags, **fixed: object) -> Config:

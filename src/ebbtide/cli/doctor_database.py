@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Final
 
 import asyncpg
 
 from ebbtide.cli.database import reach_database
 from ebbtide.cli.findings import Finding, bad, ok, warn
+from ebbtide.clock import SystemClock
 from ebbtide.config import Config
 from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.records.log_days import missing_days
 from ebbtide.settings.snapshot import Settings, with_stored
 from ebbtide.settings.store import list_stored
 from ebbtide.storage.embedded import find_problems
@@ -54,7 +57,9 @@ async def _examine(database: Database, config: Config) -> list[Finding]:
         if max(applied, default=0) >= SCHEMA_VERSION and findings[-1].level != "bad":
             stored = await list_stored(conn)
             findings += _settings({name: row.value for name, row in stored.items()})
-            findings += _workers(await conn.fetch(Q["living_workers"]))
+            living = await conn.fetch(Q["living_workers"])
+            findings += _workers(living)
+            findings += _log_days(await missing_days(conn, SystemClock().now().date()), runs=bool(living))
     if database.pooled and config.database_listen_url is None:
         findings.append(
             warn(
@@ -96,6 +101,22 @@ def _settings(stored: Mapping[str, str]) -> Iterator[Finding]:
     """What is stored and has no effect."""
     for name, reason in with_stored(Settings(), stored)[1].items():
         yield warn("stored settings", f"{reason}; it has no effect", f"`ebbtide settings reset {name}` removes it.")
+
+
+def _log_days(missing: Sequence[date], *, runs: bool) -> Iterator[Finding]:
+    """Whether the request log has its partitions: a process that runs makes them a week ahead."""
+    if not missing:
+        yield ok("request log", "has a partition for today and each day ahead")
+        return
+    days = ", ".join(day.isoformat() for day in missing)
+    if runs:
+        yield warn(
+            "request log",
+            f"no partition for {days}: rows of these days stay in the default one",
+            "The log of a running gateway tells what keeps it from making them (duty `request log`).",
+        )
+    else:
+        yield ok("request log", f"no partition for {days}; the next start makes them")
 
 
 def _workers(living: Sequence[asyncpg.Record]) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from ebbtide.catalog.model import Model, Route
 from ebbtide.catalog.source import FileSource
 from ebbtide.cli.findings import Finding, bad, ok, warn
 from ebbtide.config import Config
+from ebbtide.dispatch.kinds import headers_of, models_url
 from ebbtide.dispatch.send import Broken, Sender
 from ebbtide.errors import SetupError
 
@@ -22,16 +23,21 @@ _SHOWN: Final = 5
 @dataclass(frozen=True)
 class _Server:
     url: str
-    api_key: str | None
+    models_url: str
+    headers: Mapping[str, str]
     local: bool
 
 
 class _Listed(msgspec.Struct):
-    id: str
+    """Named `id`, or `name` as Gemini has it."""
+
+    id: str = ""
+    name: str = ""
 
 
 class _List(msgspec.Struct):
-    data: list[_Listed]
+    data: list[_Listed] | None = None
+    models: list[_Listed] | None = None
 
 
 async def check_models(config: Config, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
@@ -69,19 +75,23 @@ def _check_file(config: Config, models: Sequence[Model]) -> Iterator[Finding]:
 def _servers(models: Sequence[Model]) -> Iterator[_Server]:
     """Each server and key once."""
     routes = {
-        (route.base_url, key): route
+        (route.base_url, key): (route, key)
         for model in models
         for route in model.routes
         if route.base_url
         for key in (route.api_keys or (None,))
     }
-    for (base_url, key), route in routes.items():
-        yield _Server(base_url, key, route.is_local)
+    for route, key in routes.values():
+        yield _server(route, key)
+
+
+def _server(route: Route, key: str | None) -> _Server:
+    return _Server(route.base_url, models_url(route), headers_of(route, key), route.is_local)
 
 
 def _given(url: str, self_hosted: bool) -> _Server:
     route = Route("upstream", "openai", "any", url, deployment_type="self_hosted" if self_hosted else "auto")
-    return _Server(url, None, route.is_local)
+    return _server(route, None)
 
 
 async def _ask_all(servers: Sequence[_Server], *, locality: bool) -> list[Finding]:
@@ -103,18 +113,25 @@ async def _ask_all(servers: Sequence[_Server], *, locality: bool) -> list[Findin
 
 async def _ask(sender: Sender, server: _Server) -> Finding:
     subject = f"upstream {server.url}"
-    headers = {} if server.api_key is None else {"Authorization": f"Bearer {server.api_key}"}
-    reply = await sender.get(f"{server.url}/models", headers)
+    reply = await sender.get(server.models_url, server.headers)
     if isinstance(reply, Broken):
         return bad(subject, f"no answer ({reply.kind.replace('_', ' ')})", "Start the server, or correct the URL.")
     if reply.status != 200:
         return _refused(subject, reply.status)
     try:
-        names = [model.id for model in msgspec.json.decode(reply.body, type=_List).data]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        names = _names(msgspec.json.decode(reply.body, type=_List))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError):
         return bad(subject, "/models does not answer with a list of models", "Does the URL lack its /v1?")
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ok(subject, f"lists {', '.join(names[:_SHOWN]) or 'no models'}{more}")
+
+
+def _names(listed: _List) -> list[str]:
+    """Raises LookupError for what is no list of models."""
+    found = listed.models if listed.data is None else listed.data
+    if found is None:
+        raise LookupError
+    return [model.id or model.name.removeprefix("models/") for model in found]
 
 
 def _refused(subject: str, status: int) -> Finding:

@@ -17,6 +17,7 @@ from typing import Final
 
 from ebbtide.config import Config, as_environment
 from ebbtide.listening import listen
+from ebbtide.siblings import Folder, ended, family_folder, starting
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
@@ -32,7 +33,8 @@ def run_processes(config: Config) -> int:
     fd = None if listener is None else listener.fileno()
     child = replace(config, processes=1, port=port, socket_fd=fd, parent_fd=alive)
     try:
-        return asyncio.run(_Family(child, dict(os.environ)).run(config.processes))
+        with family_folder() as folder:
+            return asyncio.run(_Family(replace(child, family_dir=folder), dict(os.environ)).run(config.processes))
     finally:
         os.close(alive)
         os.close(death)
@@ -53,7 +55,10 @@ def end_with_parent(fd: int) -> None:
 
 class _Family:
     def __init__(self, child: Config, environ: Mapping[str, str]) -> None:
-        self._environ = {**environ, **as_environment(child)}
+        assert child.family_dir is not None
+        self._child = child
+        self._environ = environ
+        self._folder = Folder(child.family_dir)
         self._fds = tuple(fd for fd in (child.socket_fd, child.parent_fd) if fd is not None)
         self._living: set[asyncio.subprocess.Process] = set()
         self._stopping = asyncio.Event()
@@ -64,16 +69,19 @@ class _Family:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
-        await asyncio.gather(*(self._keep() for _ in range(count)))
+        for place in range(count):  # before any of them begins, so that the first one knows of the others
+            self._folder.write(place, starting())
+        await asyncio.gather(*(self._keep(place) for place in range(count)))
         return self._status
 
-    async def _keep(self) -> None:
+    async def _keep(self, place: int) -> None:
         """Have one child at all times until the stop."""
         loop = asyncio.get_running_loop()
         pause = _FIRST_PAUSE
         while not self._stopping.is_set():
             started = loop.time()
-            status = await self._run_child()
+            status = await self._run_child(place)
+            self._folder.write(place, ended(status))
             lived = loop.time() - started
             if self._ends_all(status, lived):
                 return
@@ -82,12 +90,12 @@ class _Family:
             await self._rest(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    async def _run_child(self) -> int:
+    async def _run_child(self, place: int) -> int:
         """Start a child and wait for its end; the exit status, negative for a signal."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "ebbtide", "serve"),
-            env=self._environ,
+            env={**self._environ, **as_environment(replace(self._child, place=place))},
             pass_fds=self._fds,
             stdin=asyncio.subprocess.DEVNULL,
             process_group=0,  # Ctrl-C reaches the parent alone, so that a child is told once

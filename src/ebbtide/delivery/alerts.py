@@ -18,7 +18,7 @@ import structlog
 from ebbtide.batches import waiting
 from ebbtide.batches.waiting import WaitingModel
 from ebbtide.delivery.post import Delivered, Letter, Poster
-from ebbtide.records.metrics import ALERTS, MODEL_WAITING
+from ebbtide.records.metrics import ALERTS
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.pool import Database
 
@@ -70,7 +70,6 @@ class Alerts:
             resolved = await waiting.resolve_waiting(conn)
             await waiting.forget_waiting(conn)
             raised = await waiting.raise_waiting(conn, now - timedelta(hours=hours), now) if hours else []
-            _show(await waiting.list_alerted(conn))
         return [*map(_over, resolved), *(_waits(found, now) for found in raised)]
 
     async def _post(self, alert: Alert) -> None:
@@ -87,13 +86,6 @@ class Alerts:
             answer = await self._poster.post(letter)
         if not isinstance(answer, Delivered):
             log.error("alert_not_posted", kind=alert.kind, model=alert.model, reason=answer.words)
-
-
-def _show(alerted: Sequence[str]) -> None:
-    """Every process shows every alert that stands, whoever raised it."""
-    MODEL_WAITING.clear()
-    for model in alerted:
-        MODEL_WAITING.labels(model).set(1)
 
 
 def _waits(found: WaitingModel, now: datetime) -> Alert:

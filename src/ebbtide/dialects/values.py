@@ -46,17 +46,20 @@ ENDPOINT_FOR = {endpoint.target: endpoint for endpoint in ENDPOINTS}
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens of one answer. `cached_tokens` are part of `input_tokens`, `reasoning_tokens` of `output_tokens`."""
+    """Tokens of one answer. `cached_tokens` (read from a cache) and `cache_write_tokens` are part of `input_tokens`,
+    `reasoning_tokens` of `output_tokens`.
+    """
 
     input_tokens: int
     cached_tokens: int
     output_tokens: int
     reasoning_tokens: int
+    cache_write_tokens: int = 0
 
 
 def sum_usages(usages: Iterable[Usage]) -> Usage:
     """The tokens of several answers together."""
-    totals = [0, 0, 0, 0]
+    totals = [0] * len(Usage.__struct_fields__)
     for usage in usages:
         for at, tokens in enumerate(msgspec.structs.astuple(usage)):
             totals[at] += tokens

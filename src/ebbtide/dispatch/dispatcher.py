@@ -19,8 +19,6 @@ import msgspec
 
 from ebbtide.catalog.model import Model, Route, TimeLimits
 from ebbtide.clock import Clock, SystemClock
-from ebbtide.dialects.openai.requests import for_upstream, with_model
-from ebbtide.dialects.values import Body
 from ebbtide.dispatch.affinity import Affinity
 from ebbtide.dispatch.breaker import BreakerRules
 from ebbtide.dispatch.course import Course, Way
@@ -28,11 +26,13 @@ from ebbtide.dispatch.failures import FailureLog
 from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts
 from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes
 from ebbtide.dispatch.race import race
-from ebbtide.dispatch.replies import Asked, judge, judge_broken
+from ebbtide.dispatch.replies import Asked, judge, judge_broken, unsupported
 from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
 from ebbtide.dispatch.standing import RouteHealth, Standings
 from ebbtide.dispatch.streaming import Streaming
+from ebbtide.dispatch.translation import body_for
 from ebbtide.dispatch.waiting import Waiting
+from ebbtide.errors import InvalidRequest
 from ebbtide.weight import by_weight
 
 _PATIENCE: Final[dict[Source, float]] = {"interactive": 30.0, "batch": 300.0}
@@ -196,14 +196,21 @@ class Dispatcher:
     async def _post(self, course: Course, way: Way) -> Outcome:
         call, route = course.call, way.route
         try:
-            body = await by_weight(len(call.body), with_model, call.body, route.model)
-            request = Request(route, call.target, body, way.timeouts, call.max_bytes, way.entered.key)
-            outcome = await self._judge(await self._sender.post(request), Asked(call, route))
+            outcome = await self._exchange(way, Asked(call, route))
         except BaseException:
             way.standing.break_off(way.entered)
             raise
         self._leave(course, way, outcome if isinstance(outcome, Failed) else None)
         return outcome
+
+    async def _exchange(self, way: Way, asked: Asked) -> Outcome:
+        call, route = asked.call, asked.route
+        try:
+            body = await by_weight(len(call.body), body_for, call, route, stream=False)
+        except InvalidRequest as error:
+            return unsupported(error, asked)
+        request = Request(route, call.target, body, way.timeouts, call.max_bytes, way.entered.key)
+        return await self._judge(await self._sender.post(request), asked)
 
     async def _open(self, course: Course, way: Way) -> Streaming | Failed:
         async with AsyncExitStack() as stack:
@@ -221,14 +228,16 @@ class Dispatcher:
 
     async def _begin(self, course: Course, way: Way, stack: AsyncExitStack) -> Streaming | Failed:
         call = course.call
-        sent = Body(call.requested, call.body, stream=True)
-        body = await by_weight(len(call.body), for_upstream, sent, way.route.model)
+        asked = Asked(call, way.route)
+        try:
+            body = await by_weight(len(call.body), body_for, call, way.route, stream=True)
+        except InvalidRequest as error:
+            return unsupported(error, asked)
         request = Request(way.route, call.target, body, way.timeouts, call.max_bytes, way.entered.key)
         reply = await stack.enter_async_context(self._sender.stream(request))
-        asked = Asked(call, way.route)
         if isinstance(reply, Opened):
             stack.push_async_callback(reply.pieces.aclose)
-            streaming = Streaming(reply, asked)
+            streaming = Streaming(reply, asked, int(self._clock.now().timestamp()))
             return await streaming.begin(way.timeouts.first_byte) or streaming
         outcome = await self._judge(reply, asked)
         if isinstance(outcome, Failed):

@@ -10,12 +10,14 @@ import msgspec
 
 from ebbtide.catalog.model import Route
 from ebbtide.clock import Clock
-from ebbtide.dialects.openai.responses import MalformedAnswer, read_answer, read_error, usage_of
+from ebbtide.dialects.openai.responses import MalformedAnswer, usage_of
 from ebbtide.dialects.values import Target, UpstreamError, Usage
 from ebbtide.dispatch.outcome import Answered, Call, ErrorCode, Failed, Outcome
 from ebbtide.dispatch.retry_after import queued_seconds, retry_seconds
 from ebbtide.dispatch.scrub import safe_code, scrub
 from ebbtide.dispatch.send import Broken, Reply
+from ebbtide.dispatch.translation import answer_of, error_of
+from ebbtide.errors import InvalidRequest
 
 # Any other 4xx is invalid_request, any other status upstream_error.
 _CODES: dict[int, ErrorCode] = {
@@ -56,7 +58,7 @@ def judge(reply: Reply | Broken, asked: Asked, clock: Clock) -> Outcome:
     if isinstance(reply, Broken):
         return judge_broken(reply, asked)
     if reply.status == 200:
-        return _judge_ok(reply, asked)
+        return _judge_ok(reply, asked, clock)
     if reply.status >= 400:
         return _judge_status(reply, asked, clock)
     if reply.status >= 300:
@@ -88,10 +90,24 @@ def judge_told(error: UpstreamError, status: int, asked: Asked, usage: Usage | N
     )
 
 
-def _judge_ok(reply: Reply, asked: Asked) -> Outcome:
+def unsupported(error: InvalidRequest, asked: Asked) -> Failed:
+    """The failure that a request is which the route's server has no words for: nothing was sent."""
+    return Failed(
+        "unsupported",
+        400,
+        "invalid_request",
+        error.message,
+        sent=False,
+        route=asked.route.id,
+        param=error.param,
+        upstream_code=error.code,
+    )
+
+
+def _judge_ok(reply: Reply, asked: Asked, clock: Clock) -> Outcome:
     call = asked.call
     try:
-        answer = read_answer(call.target, reply.body, call.requested)
+        answer = answer_of(call, asked.route, reply.body, int(clock.now().timestamp()))
     except MalformedAnswer:
         return judge_broken(Broken("malformed", sent=True), asked, _salvaged_usage(call.target, reply.body))
     if answer.error is not None:
@@ -100,12 +116,13 @@ def _judge_ok(reply: Reply, asked: Asked) -> Outcome:
 
 
 def _judge_status(reply: Reply, asked: Asked, clock: Clock) -> Failed:
-    error = read_error(reply.body, reply.status)
-    failed = judge_told(error, reply.status, asked)
+    told = error_of(asked.route, reply.body, reply.status)
+    error = told.error
+    failed = judge_told(error, told.status, asked)
     if reply.status == 503 and error.code == "model_queued":
         wait = queued_seconds(reply.retry_after, clock.now())
         return replace(failed, kind="model_queued", retry_after=wait, upstream_code="model_queued")
-    return replace(failed, retry_after=retry_seconds(reply.retry_after, clock.now()))
+    return replace(failed, retry_after=retry_seconds(reply.retry_after, clock.now()) or told.retry_after)
 
 
 class _Told(msgspec.Struct):

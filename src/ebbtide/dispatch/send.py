@@ -20,9 +20,11 @@ import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
+from ebbtide import tracing
 from ebbtide.catalog.model import Route
-from ebbtide.dialects.values import ENDPOINT_FOR, Target
+from ebbtide.dialects.values import Target
 from ebbtide.dispatch import standin
+from ebbtide.dispatch.kinds import headers_of, url_of
 from ebbtide.dispatch.outcome import Timeouts
 from ebbtide.errors import UpstreamFailed
 
@@ -89,7 +91,7 @@ class Sender:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._prepared: WeakKeyDictionary[Route, dict[tuple[Target, str | None], _Prepared]] = WeakKeyDictionary()
+        self._prepared: WeakKeyDictionary[Route, dict[tuple[Target, str | None, bool], _Prepared]] = WeakKeyDictionary()
 
     async def __aenter__(self) -> Sender:
         return self
@@ -109,7 +111,7 @@ class Sender:
         if request.route.kind == "standin":
             return await _ask_standin(request)
         try:
-            async with await self._post(request) as response:
+            async with await self._post(request, stream=False) as response:
                 return await _read(response, request.max_bytes)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return _how_it_broke(error)
@@ -124,7 +126,7 @@ class Sender:
             yield Opened(_stream_standin(request))
             return
         try:
-            response = await self._post(request)
+            response = await self._post(request, stream=True)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             yield _how_it_broke(error)
             return
@@ -151,11 +153,15 @@ class Sender:
             raise UpstreamFailed(f"It answered with status {reply.status}", status=502)
         return reply.body
 
-    async def _post(self, request: Request) -> aiohttp.ClientResponse:
+    async def _post(self, request: Request, *, stream: bool) -> aiohttp.ClientResponse:
         """The answer's head. Raises what aiohttp raises, and _NoFirstByte."""
-        url, headers = self._prepare(request)
+        url, headers = self._prepare(request, stream=stream)
         asked = self._open().post(
-            url, data=request.body, headers=headers, timeout=_client_timeout(request.timeouts), allow_redirects=False
+            url,
+            data=request.body,
+            headers=_of_request(headers),
+            timeout=_client_timeout(request.timeouts),
+            allow_redirects=False,
         )
         seconds = request.timeouts.first_byte
         if seconds is None:
@@ -180,16 +186,15 @@ class Sender:
             )
         return self._session
 
-    def _prepare(self, request: Request) -> _Prepared:
+    def _prepare(self, request: Request, *, stream: bool) -> _Prepared:
         prepared = self._prepared.setdefault(request.route, {})
-        asked = (request.target, request.key)
+        asked = (request.target, request.key, stream)
         if asked not in prepared:
             headers = CIMultiDict(
                 {"Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "ebbtide"}
             )
-            if request.key is not None:
-                headers["Authorization"] = f"Bearer {request.key}"
-            prepared[asked] = URL(request.route.base_url + ENDPOINT_FOR[request.target].upstream_path), headers
+            headers.update(headers_of(request.route, request.key))
+            prepared[asked] = URL(url_of(request.route, request.target, stream=stream)), headers
         return prepared[asked]
 
 
@@ -198,6 +203,12 @@ _Prepared: TypeAlias = tuple[URL, CIMultiDict[str]]
 
 class _NoFirstByte(TimeoutError):
     """An answer did not begin in time."""
+
+
+def _of_request(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    """A route's headers, with what tells of the request that is running."""
+    told = tracing.outgoing_headers()
+    return CIMultiDict(headers, **told) if told else headers
 
 
 @lru_cache(maxsize=64)

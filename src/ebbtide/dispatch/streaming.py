@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
-from ebbtide.dialects.openai.stream import ChatStream
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import NO_OTHERS, Failed, Others, as_error
 from ebbtide.dispatch.replies import Asked, judge_broken, judge_told
 from ebbtide.dispatch.send import Broken, Opened, StreamBroken
+from ebbtide.dispatch.translation import stream_of, told_status
 
 
 class Streaming:
@@ -19,13 +19,13 @@ class Streaming:
     `others` are the calls made for the request before this one.
     """
 
-    def __init__(self, opened: Opened, asked: Asked) -> None:
+    def __init__(self, opened: Opened, asked: Asked, created: int) -> None:
         self.route = asked.route.id
         self.failed: Failed | None = None
         self.others: Others = NO_OTHERS
         self._pieces = opened.pieces
         self._asked = asked
-        self._chat = ChatStream(asked.call.requested, show_usage=asked.call.asks_usage)
+        self._chat = stream_of(asked.call, asked.route, created)
         self._first = b""
         self._ended = False
         self._close: Callable[[], Awaitable[None]] = opened.pieces.aclose
@@ -34,6 +34,11 @@ class Streaming:
     def usage(self) -> Usage | None:
         """What the stream used, as far as it was told: it comes last, so a stream that was left has none."""
         return self._chat.usage
+
+    @property
+    def came_whole(self) -> bool:
+        """Whether its end was seen."""
+        return self._chat.done
 
     async def begin(self, seconds: float | None) -> Failed | None:
         """Wait for what can be shown first; why there is none where it broke, or was not there after `seconds`."""
@@ -85,7 +90,7 @@ class Streaming:
     def _failure(self, broken: Broken | None) -> Failed | None:
         chat, asked = self._chat, self._asked
         if chat.error is not None:
-            return judge_told(chat.error, 502, asked, chat.usage)
+            return judge_told(chat.error, told_status(chat), asked, chat.usage)
         if chat.done:
             return None
         return judge_broken(broken or Broken("reset", sent=True), asked, chat.usage)

@@ -17,9 +17,9 @@ from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Answered, Failed, as_error
 from ebbtide.errors import EbbtideError, LimitReached
 from ebbtide.proxy.admission import Admission, Admitted
+from ebbtide.proxy.exchange import CLIENT_CLOSED, Exchange
 from ebbtide.proxy.forward import Ask
 from ebbtide.proxy.stream import forward_stream
-from ebbtide.proxy.visit import CLIENT_CLOSED, Visit
 from ebbtide.records.request_log import RequestLog
 
 _ALMOST = 0.98  # of the time a request may take: cut off after that, it was for the time
@@ -42,89 +42,89 @@ class Interactive:
         self._clock = clock
         self._is_stopping = is_stopping
 
-    async def begin(self, principal: Principal, request_id: str, target: Target) -> Visit:
+    async def begin(self, principal: Principal, request_id: str, target: Target) -> Exchange:
         """A request that has authenticated. Raises Unavailable while nothing more can be recorded."""
         await self._log.wait_for_room()
-        return Visit(principal, request_id, target, _now())
+        return Exchange(principal, request_id, target, _now())
 
     @contextmanager
-    def refusals(self, visit: Visit) -> Iterator[None]:
+    def refusals(self, exchange: Exchange) -> Iterator[None]:
         """Log a request that is refused before it could be run."""
         try:
             yield
         except EbbtideError as error:
-            visit.refused(error)
-            self._end(visit)
+            exchange.refused(error)
+            self._end(exchange)
             raise
 
-    async def forward(self, visit: Visit, ask: Ask) -> Answered:
+    async def forward(self, exchange: Exchange, ask: Ask) -> Answered:
         """The upstream's answer, naming the model as the caller did. Raises UpstreamFailed, LimitReached, Unavailable.
 
         Cancelling cancels upstream.
         """
-        with self._recorded(visit, ask):
-            await self._enter(visit, ask)
+        with self._recorded(exchange, ask):
+            await self._enter(exchange, ask)
             outcome = await self._dispatcher.call(ask.call())
-            visit.answered(outcome, ask.model)
+            exchange.answered(outcome, ask.model)
         if isinstance(outcome, Failed):
             raise as_error(outcome)
         return outcome
 
-    async def stream(self, visit: Visit, ask: Ask) -> AsyncGenerator[bytes, None]:
+    async def stream(self, exchange: Exchange, ask: Ask) -> AsyncGenerator[bytes, None]:
         """The bytes of a stream, an empty piece first once it began; raises as `forward` does while it has not."""
-        visit.streamed = True
-        with self._recorded(visit, ask):
-            await self._enter(visit, ask)
-            async with forward_stream(self._dispatcher, ask, visit.answered) as events:
+        exchange.streamed = True
+        with self._recorded(exchange, ask):
+            await self._enter(exchange, ask)
+            async with forward_stream(self._dispatcher, ask, exchange.answered) as events:
                 try:
                     yield b""  # it began: the answer's head may go out before the model's first word
                     async with aclosing(cast("AsyncGenerator[bytes, Any]", aiter(events))) as pieces:
                         async for piece in pieces:
-                            if visit.first_token_ms is None:
-                                visit.first_token_ms = round((_now() - visit.began) * 1000)
+                            if exchange.first_token_ms is None:
+                                exchange.first_token_ms = round((_now() - exchange.began) * 1000)
                             yield piece
                 finally:
-                    visit.streamed_out(events.streaming, ask.model)
+                    exchange.streamed_out(events.streaming, ask.model)
 
-    async def _enter(self, visit: Visit, ask: Ask) -> None:
+    async def _enter(self, exchange: Exchange, ask: Ask) -> None:
         try:
-            visit.admitted = await self._admission.enter(visit.principal, ask)
+            exchange.admitted = await self._admission.enter(exchange.principal, ask)
         except LimitReached as error:
-            visit.headers += _headers_of_refusal(error)
+            exchange.headers += _headers_of_refusal(error)
             raise
-        visit.headers += _headers(visit.admitted)
-        visit.sent()
+        exchange.headers += _headers(exchange.admitted)
+        exchange.sent()
 
     @contextmanager
-    def _recorded(self, visit: Visit, ask: Ask) -> Iterator[None]:
+    def _recorded(self, exchange: Exchange, ask: Ask) -> Iterator[None]:
         try:
             yield
         except EbbtideError as error:
-            if visit.status == 200:  # no outcome says why
-                visit.refused(error)
+            if exchange.status == 200:  # no outcome says why
+                exchange.refused(error)
             raise
         except (asyncio.CancelledError, GeneratorExit):
-            visit.cut_off(*self._why_cut_off(visit, ask))
+            exchange.cut_off(*self._why_cut_off(exchange, ask))
             raise
         except Exception:
-            visit.cut_off(500, "internal")
+            exchange.cut_off(500, "internal")
             raise
         finally:
-            self._end(visit)
+            self._end(exchange)
 
-    def _why_cut_off(self, visit: Visit, ask: Ask) -> tuple[int, str]:
-        if _now() - visit.began >= ask.timeouts.total * _ALMOST:
+    def _why_cut_off(self, exchange: Exchange, ask: Ask) -> tuple[int, str]:
+        if _now() - exchange.began >= ask.timeouts.total * _ALMOST:
             return 504, "timeout"
         return (503, "gateway_stopping") if self._is_stopping() else (CLIENT_CLOSED, "client_closed")
 
-    def _end(self, visit: Visit) -> None:
+    def _end(self, exchange: Exchange) -> None:
         now = _now()
-        entry = visit.entry(self._clock.now(), now)
-        admitted = visit.admitted
+        entry = exchange.entry(self._clock.now(), now)
+        admitted = exchange.admitted
         if admitted is None:
             self._log.put(entry)
             return
-        self._admission.leave(admitted, visit.cost)
+        self._admission.leave(admitted, exchange.cost)
         hold = admitted.hold
         self._log.put(entry, None if hold is None else lambda: hold.written(_now()))
 

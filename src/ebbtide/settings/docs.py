@@ -21,8 +21,8 @@ names the setting, the value and what is accepted; `ebbtide doctor` says the sam
 _BOOT = """\
 ## Boot settings
 
-Read once when a process starts. Each is a flag of `ebbtide serve` and an environment variable; the flag wins, then the
-variable, then the default.
+Read once when a process starts. Each is a flag of `ebbtide serve`, bar secrets, and an environment variable; the flag
+wins, then the variable, then the default.
 """
 
 _RUN = """\
@@ -58,7 +58,8 @@ def _run_table() -> str:
 
 def _boot_row(option: Option) -> tuple[str, ...]:
     default = "none" if option.default is None else f"`{option.default}`"
-    return f"`{option.flag}`", f"`{option.variable}`", default, option.sentence
+    flag = "none" if option.flag is None else f"`{option.flag}`"
+    return flag, f"`{option.variable}`", default, option.sentence
 
 
 def _run_row(setting: Setting) -> tuple[str, ...]:

@@ -247,6 +247,18 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Empty: nowhere.",
     ),
     _number(
+        "REQUEST_LOG_RETENTION_DAYS",
+        90,
+        (1, 3_650),
+        "days",
+        "How long rows of the request log and its figures are kept.",
+    ),
+    _switch(
+        "DB_STORE_FULL_CONTENT",
+        False,
+        "Lets administrators read what is stored of batches: requests and answers. Off: only their owners read them.",
+    ),
+    _number(
         "ROUTING_BREAKER_FAILURES",
         5,
         (0, 10_000),
@@ -280,6 +292,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _user_cap("internal", 64),
     _user_cap("admin", 64),
     *(_role_quota(period, role) for period in ("DAILY", "MONTHLY") for role in ROLES),
+    _number("SESSION_LIFETIME_HOURS", 168, (1, 8_760), "hours", "How long a console session lasts that is opened now."),
+    _number(
+        "SESSION_IDLE_MINUTES", 720, (5, 525_600), "minutes", "How long a console session lasts while it is not used."
+    ),
     _number("REQUEST_TIMEOUT_SECONDS", 120, (1, _DAY), "seconds", "How long any other request may take."),
 )
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

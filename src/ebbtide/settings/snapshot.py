@@ -73,6 +73,8 @@ class Settings:
     batch_anthropic_versions: str = _DEFAULT["batch_anthropic_versions"]
     batch_webhook_allow_private_targets: bool = _DEFAULT["batch_webhook_allow_private_targets"]
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
+    request_log_retention_days: int = _DEFAULT["request_log_retention_days"]
+    db_store_full_content: bool = _DEFAULT["db_store_full_content"]
     routing_breaker_failures: int = _DEFAULT["routing_breaker_failures"]
     routing_breaker_seconds: int = _DEFAULT["routing_breaker_seconds"]
     routing_affinity_minutes: int = _DEFAULT["routing_affinity_minutes"]
@@ -89,6 +91,8 @@ class Settings:
     monthly_quota_usd_pro: Decimal | None = _DEFAULT["monthly_quota_usd_pro"]
     monthly_quota_usd_internal: Decimal | None = _DEFAULT["monthly_quota_usd_internal"]
     monthly_quota_usd_admin: Decimal | None = _DEFAULT["monthly_quota_usd_admin"]
+    session_lifetime_hours: int = _DEFAULT["session_lifetime_hours"]
+    session_idle_minutes: int = _DEFAULT["session_idle_minutes"]
     request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
 
     def batch_role_concurrency(self, role: RoleName) -> int:

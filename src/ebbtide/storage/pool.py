@@ -121,6 +121,12 @@ class Database:
         except TimeoutError:
             self._pool.terminate()
 
+    @property
+    def connections(self) -> tuple[int, int]:
+        """How many of the pool's connections are used, and how many idle."""
+        size, idle = self._pool.get_size(), self._pool.get_idle_size()
+        return size - idle, idle
+
     async def check(self) -> None:
         """Ask it something. Raises Unavailable when it is away."""
         async with self.connection() as connection:

@@ -13,7 +13,8 @@ create table accounts (
     created_at timestamptz not null,
     daily_quota_usd   numeric(24, 12) check (daily_quota_usd >= 0),    -- null: its role's
     monthly_quota_usd numeric(24, 12) check (monthly_quota_usd >= 0),
-    max_concurrency   integer check (max_concurrency >= 0)            -- interactive requests; null: its role's, 0: any
+    max_concurrency   integer check (max_concurrency >= 0),            -- interactive requests; null: its role's, 0: any
+    password_hash text                           -- argon2id; null: no sign-in by password
 );
 -- A name is taken while its account lives (accounts.add_account).
 create unique index accounts_name on accounts (name) where state <> 'deleted';
@@ -29,12 +30,53 @@ create table api_keys (
     revoked_at   timestamptz,
     last_used_at timestamptz,
     daily_budget_usd   numeric(24, 12) check (daily_budget_usd >= 0),  -- null: none
-    monthly_budget_usd numeric(24, 12) check (monthly_budget_usd >= 0)
+    monthly_budget_usd numeric(24, 12) check (monthly_budget_usd >= 0),
+    managed      boolean not null default false  -- the sessions' own: nobody knows its secret
 );
 -- Signing in with a key (accounts.find_key).
 create unique index api_keys_hash on api_keys (hash);
 -- An account's keys (accounts.list_keys).
 create index api_keys_account on api_keys (account_id, created_at);
+
+-- The one key that an account's sessions act with (accounts.console_key).
+create unique index api_keys_managed on api_keys (account_id) where managed and revoked_at is null;
+
+create table sessions (
+    hash       bytea primary key check (octet_length(hash) = 32),  -- of the cookie's secret
+    account_id text not null references accounts (id) on delete cascade,
+    key_id     text not null references api_keys (id) on delete cascade,
+    created_at timestamptz not null,
+    used_at    timestamptz not null,
+    expires_at timestamptz not null
+);
+-- Ending an account's sessions (accounts.end_sessions).
+create index sessions_account on sessions (account_id);
+-- What is over (accounts.drop_sessions).
+create index sessions_expiring on sessions (expires_at);
+
+create table sign_in_attempts (
+    subject text primary key,                    -- a name (as its hash) or a client address
+    tries   integer not null check (tries > 0),
+    until   timestamptz not null
+);
+-- What counts no longer (accounts.drop_attempts).
+create index sign_in_attempts_until on sign_in_attempts (until);
+
+create table oidc_identities (
+    issuer     text not null,
+    subject    text not null,
+    account_id text not null references accounts (id) on delete cascade,
+    created_at timestamptz not null,
+    primary key (issuer, subject)
+);
+-- Removing an account for good takes its identities along.
+create index oidc_identities_account on oidc_identities (account_id);
+
+create table setup_code (
+    singleton  boolean primary key default true check (singleton),
+    hash       bytea not null check (octet_length(hash) = 32),
+    created_at timestamptz not null
+);
 
 -- What was charged ----------------------------------------------------------------------------------------------------
 
@@ -476,6 +518,12 @@ create index batch_webhook_events_old on batch_webhook_events (created_at);
 
 -- Request log ---------------------------------------------------------------------------------------------------------
 
+-- Whether a row of the request log counts as an error. Nothing else decides that.
+create function request_failed(status_code smallint, error_code text)
+returns boolean immutable parallel safe language sql as $$
+    select error_code is not null or coalesce(status_code, 0) >= 400
+$$;
+
 create table api_logs (
     id               bigint generated always as identity,
     at               timestamptz not null,
@@ -505,6 +553,10 @@ create table api_logs_default partition of api_logs default;
 -- Newest first, by batch or by account: for operators' own queries.
 create index api_logs_batch on api_logs (batch_job_id, at) where batch_job_id is not null;
 create index api_logs_account on api_logs (account_id, at);
+-- Newest first, of one source (records.list_requests).
+create index api_logs_source on api_logs (source, at, id);
+-- What went wrong, newest first (records.list_requests).
+create index api_logs_failed on api_logs (at, id) where request_failed(status_code, error_code);
 
 -- Every attempt of the worker is a request in the log, written by the statement that records the attempt.
 create function batch_attempts_logged() returns trigger language plpgsql as $$
@@ -522,6 +574,102 @@ end
 $$;
 create trigger batch_attempts_logged after insert on batch_attempts
 referencing new table as fresh for each statement execute function batch_attempts_logged();
+
+-- What callers and models said, kept while DB_STORE_FULL_CONTENT is on; zstd.
+create table api_log_contents (
+    at             timestamptz not null,         -- both as in api_logs
+    request_id     text not null,
+    request        bytea not null,
+    answer         bytea not null,
+    request_bytes  bigint not null,              -- of the whole, of which what is stored may be the beginning
+    answer_bytes   bigint not null,
+    primary key (at, request_id)
+) partition by range (at);
+create table api_log_contents_default partition of api_log_contents default;
+
+-- The log in figures. Every statement that writes log rows adds rows here, never changes one, so that writers do not wait
+-- for each other; a duty folds them into one for a minute (grain 1), later one for an hour (grain 2).
+create table api_log_counts (
+    at               timestamptz not null,       -- the beginning of the minute or the hour
+    grain            smallint not null default 0 check (grain between 0 and 2),
+    source           text not null,
+    model            text not null,
+    account_id       text not null,
+    requests         bigint not null,
+    errors           bigint not null,
+    input_tokens     bigint not null,
+    cached_tokens    bigint not null,
+    output_tokens    bigint not null,
+    reasoning_tokens bigint not null,
+    cost_usd         numeric(24, 12) not null,
+    cost_unknown     bigint not null
+);
+-- The bars of a window (records.count_requests), and what is old (records.prune_counts).
+create index api_log_counts_at on api_log_counts (at);
+-- An account's use (records.usage_by_model).
+create index api_log_counts_account on api_log_counts (account_id, at);
+-- What is to be folded (records.fold_counts).
+create index api_log_counts_loose on api_log_counts (at) where grain = 0;
+create index api_log_counts_minutes on api_log_counts (at) where grain = 1;
+
+create function api_logs_counted() returns trigger language plpgsql as $$
+begin
+    insert into api_log_counts
+        (at, source, model, account_id, requests, errors, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
+         cost_usd, cost_unknown)
+    select date_bin('1 minute', f.at, 'epoch'), f.source, f.model, f.account_id, count(*),
+           count(*) filter (where request_failed(f.status_code, f.error_code)), coalesce(sum(f.input_tokens), 0),
+           coalesce(sum(f.cached_tokens), 0), coalesce(sum(f.output_tokens), 0), coalesce(sum(f.reasoning_tokens), 0),
+           coalesce(sum(f.cost_usd), 0), count(*) filter (where f.cost_usd is null)
+    from fresh f group by 1, 2, 3, 4;
+    return null;
+end
+$$;
+create trigger api_logs_counted after insert on api_logs
+referencing new table as fresh for each statement execute function api_logs_counted();
+
+-- Make one day's partition (UTC) of a log, unless it is there; true when it was made. A day of which the default
+-- partition holds rows stays there: nothing is moved. The table is made apart and then attached, which takes no lock
+-- that writers of other days wait for.
+create function add_log_day(log text, day date) returns boolean language plpgsql as $$
+declare
+    part text := log || '_' || to_char(day, 'YYYYMMDD');
+    lower timestamptz := day::timestamp at time zone 'UTC';
+    upper timestamptz := (day + 1)::timestamp at time zone 'UTC';
+    held boolean;
+begin
+    if to_regclass(part) is not null then
+        return false;
+    end if;
+    execute format('select exists (select from %I where at >= $1 and at < $2)', log || '_default')
+        into held using lower, upper;
+    if held then
+        return false;
+    end if;
+    execute format('create table %I (like %I including defaults including constraints including indexes)', part, log);
+    execute format('alter table %I attach partition %I for values from (%L) to (%L)', log, part, lower, upper);
+    return true;
+exception when check_violation then  -- a row came meanwhile
+    return false;
+end
+$$;
+
+-- Drop the oldest day's partition of a log that lies wholly before a day; false when there is none.
+create function drop_log_day(log text, before date) returns boolean language plpgsql as $$
+declare
+    part text;
+begin
+    select c.relname into part from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = log::regclass and c.relname ~ ('^' || log || '_\d{8}$')
+      and right(c.relname, 8) < to_char(before, 'YYYYMMDD')
+    order by c.relname limit 1;
+    if part is null then
+        return false;
+    end if;
+    execute format('drop table %I', part);
+    return true;
+end
+$$;
 
 -- Interactive requests ------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.standing_store import UserState
 from ebbtide.batches.workers_store import HeldSlots
+from ebbtide.records import metrics
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
 from ebbtide.worker.context import WorkerContext
@@ -78,6 +79,7 @@ class Claimer:
             limits, works = await self._claim(conn, work_round, candidates)
         if self._lanes.generation != generation:
             return 0  # the lease was lost on the way: what was claimed is taken over with the rest
+        metrics.CLAIMED.labels(work_round.model).inc(len(works))
         self._lanes.add(works)
         self._holdings.add(works)
         self._lanes.limits_set(work_round.model)

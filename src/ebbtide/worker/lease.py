@@ -36,7 +36,7 @@ class Lease:
         self._locks = locks or LifeLocks(None)
         self._seconds = seconds
         self._beat = beat
-        self._held_since = 0.0
+        self.held_since = 0.0
         self._lapsed = asyncio.Event()
         self.worker_no: int | None = None
 
@@ -48,7 +48,7 @@ class Lease:
             started_at = await store.worker_began(conn, number)
         self._locks.hold(number, started_at)
         self.worker_no = number
-        self._held_since = began
+        self.held_since = began
         self._lapsed.clear()
         return number
 
@@ -79,7 +79,7 @@ class Lease:
 
     async def _keep(self, worker_no: int) -> None:
         rest = self._beat
-        while time.monotonic() - self._held_since <= self._seconds:
+        while time.monotonic() - self.held_since <= self._seconds:
             with suppress(TimeoutError):
                 async with asyncio.timeout(rest):
                     await self._lapsed.wait()
@@ -96,7 +96,7 @@ class Lease:
             log.warning("beat_missed", worker=worker_no, reason=error.message)
             return False
         if alive:
-            self._held_since = began
+            self.held_since = began
         else:
             self.lapse(worker_no)
         return True

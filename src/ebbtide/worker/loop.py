@@ -14,14 +14,17 @@ from typing import Final
 
 import structlog
 
-from ebbtide import ids
+from ebbtide import ids, tracing
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.delivery.deliver import Deliverer, Delivery
 from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL
+from ebbtide.dispatch.outcome import Failed
 from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
+from ebbtide.records import metrics
+from ebbtide.siblings import Sample
 from ebbtide.storage.notify import Listener
 from ebbtide.worker.claim import Claimer, LeaseLost
 from ebbtide.worker.context import WorkerContext
@@ -31,7 +34,7 @@ from ebbtide.worker.lines import LineCache
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.room import prefetch
-from ebbtide.worker.run import Runner
+from ebbtide.worker.run import Ended, Runner
 from ebbtide.worker.settle import Settler
 from ebbtide.worker.take import Round
 from ebbtide.worker.upkeep import Upkeep
@@ -92,6 +95,14 @@ class Worker:
         """What is wrong with the worker, or None: for readiness."""
         stuck = [duty.name for duty in self._duties if duty.is_stuck]
         return f"stuck: {', '.join(stuck)}" if stuck else None
+
+    def loops(self) -> dict[str, float]:
+        """When each of its duties last began a round, and when its lease was last prolonged, on the monotonic clock."""
+        return {**{duty.name: duty.began_at for duty in self._duties}, "lease": self._lease.held_since}
+
+    def gauges(self) -> list[Sample]:
+        """What waits to be put on record."""
+        return [(metrics.UNSETTLED, (), self._settler.waiting)]
 
     # Loops ----------------------------------------------------------------------------------------------------------
 
@@ -198,11 +209,12 @@ class Worker:
         worker_no = self._lease.worker_no
         began = time.monotonic()
         model = self._context.catalog.current.resolve(work.model)
-        ended = await self._runner.run(work)
+        request_id = ids.request_id()
+        ended = await self._traced(work, request_id)
         if worker_no != self._lease.worker_no:
             return None  # the lease was lost: the item is somebody else's
         seconds = time.monotonic() - began
-        finished = FinishedItem(work, ended.outcome, model, ids.request_id(), seconds, ended.was_cut_off)
+        finished = FinishedItem(work, ended.outcome, model, request_id, seconds, ended.was_cut_off)
         self._settler.put(finished)
         if ended.was_cut_off:
             return None
@@ -211,6 +223,21 @@ class Worker:
             self._unwell.append(work)
             return None
         return self._next_in_slot(work)
+
+    async def _traced(self, work: Work, request_id: str) -> Ended:
+        """Run an item under the id that its attempt is recorded with, in what is logged and told upstream too."""
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        tracing.name_request(request_id)
+        with tracing.span("batch item", "internal") as span:
+            span.set("ebbtide.batch", work.batch.id)
+            span.set("ebbtide.item", ids.result_id(work.item.id))
+            span.set("ebbtide.model", work.model)
+            span.set("ebbtide.request_id", request_id)
+            ended = await self._runner.run(work)
+            if isinstance(ended.outcome, Failed):
+                span.fail(ended.outcome.kind)
+            return ended
 
     def _next_in_slot(self, work: Work) -> Work | None:
         """The item that runs where `work` ran; more are claimed once half of those held ready are gone."""

@@ -20,6 +20,7 @@ from ebbtide.batches.closing import finish_batches
 from ebbtide.batches.model import DUTY_CHANNEL
 from ebbtide.batches.rests import ModelState, Sign, after_signs
 from ebbtide.errors import Unavailable
+from ebbtide.records import metrics
 from ebbtide.records.spend import Charge, add_charges
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
@@ -55,6 +56,11 @@ class Settler:
         self._arrived = asyncio.Event()
         self._generation = 0  # goes up each time everything is forgotten
         self.worker_no = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many outcomes are not written yet."""
+        return len(self._done) + len(self._writing)
 
     @property
     def is_full(self) -> bool:
@@ -135,6 +141,8 @@ class Settler:
             if any(v.done.work.batch.no in stopping for v in stood):
                 await notify(conn, DUTY_CHANNEL)
             await self._holdings.tell(conn, self.worker_no, less=[one.work for one in done])
+        for verdict in stood:
+            metrics.SETTLED.labels(verdict.done.work.model, verdict.verb).inc()
         if generation == self._generation:
             self._holdings.remove(one.work for one in done)
 

@@ -19,6 +19,7 @@ from ebbtide.delivery.seal import seal_next
 from ebbtide.delivery.webhooks import prune_webhooks
 from ebbtide.duties import Duty
 from ebbtide.files import retention
+from ebbtide.records import metrics
 from ebbtide.storage.notify import Listener
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
@@ -68,7 +69,9 @@ class Upkeep:
     async def _take_over(self, now: datetime) -> int:
         """From workers on this host that are dead, and from any whose lease has lapsed."""
         await self._lease.lapse_dead()
-        return await closing.take_over(self._context.database, now, self._rng)
+        taken = await closing.take_over(self._context.database, now, self._rng)
+        metrics.TAKEN_OVER.inc(taken)
+        return taken
 
     async def _purge(self, now: datetime) -> int:
         database = self._context.database

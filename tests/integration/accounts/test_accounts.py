@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ebbtide.accounts import accounts
+from ebbtide.accounts import accounts, setup
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.accounts.roles import Role
 from ebbtide.clock import ManualClock
@@ -100,3 +100,30 @@ async def test_the_last_administrator_is_not_deleted(database: Database) -> None
 async def test_other_accounts_do_not_stand_in_the_way(database: Database) -> None:
     await accounts.create_account(database, "ada", Role.INTERNAL, NOW)
     assert await accounts.ensure_admin(database, NOW) is not None
+
+
+@pytest.mark.parametrize("deed", ["demote", "suspend", "delete"])
+async def test_the_last_administrator_that_may_act_stays(database: Database, deed: str) -> None:
+    async def act(account_id: str) -> object:
+        if deed == "demote":
+            return await accounts.set_role(database, account_id, Role.INTERNAL)
+        return await (accounts.suspend_account if deed == "suspend" else accounts.delete_account)(database, account_id)
+
+    made = [await accounts.create_account(database, name, Role.ADMIN, NOW) for name in ("ada", "bob", "cat")]
+    results = await asyncio.gather(*(act(account.id) for account in made), return_exceptions=True)
+    assert sum(isinstance(result, Conflict) for result in results) == 1
+    left = await accounts.list_accounts(database)
+    assert sum(account.role is Role.ADMIN and account.state == "active" for account in left) == 1
+
+
+async def test_processes_that_start_together_make_one_setup_code(database: Database) -> None:
+    codes = await asyncio.gather(*(setup.ensure_code(database, NOW) for _ in range(6)))
+    assert sum(code is not None for code in codes) == 1
+    assert await setup.ensure_code(database, NOW) is None
+    renewed = await setup.renew_code(database, "cli:test", NOW)
+    async with database.connection() as conn:
+        stored = await conn.fetchrow("select count(*) as n, min(hash::text) as hash from setup_code")
+    assert stored is not None
+    assert stored["n"] == 1
+    assert renewed not in codes
+    assert renewed not in stored["hash"]

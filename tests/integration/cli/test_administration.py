@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import socket
@@ -15,14 +16,18 @@ from aiohttp import web
 from tests.gateway import chat_model, models_file, start_gateway
 
 from ebbtide import __version__
+from ebbtide.accounts import setup
 from ebbtide.accounts.authenticator import Authenticator
+from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.roles import Role
+from ebbtide.accounts.sessions import Sessions, SignIn
 from ebbtide.batches import workers_store
 from ebbtide.batches.model import BATCH_SCHEMA_VERSION
 from ebbtide.cli import exits
 from ebbtide.cli.app import run
 from ebbtide.clock import SystemClock
 from ebbtide.errors import Unauthenticated
+from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.migrate import SCHEMA_VERSION
 from ebbtide.storage.pool import Database
@@ -92,6 +97,28 @@ async def test_account_changes(capsys: Capture) -> None:
         assert (changed["id"], changed["role"], changed["state"]) == (made["id"], role, state)
     assert await ebbtide("accounts", "list", "--json") == exits.OK
     assert rows(capsys) == []
+
+
+async def test_passwords_sessions_and_the_setup_code(
+    database: Database, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await ebbtide("accounts", "setup-code") == exits.OK
+    code = capsys.readouterr().out.strip()
+    sessions = Sessions(database, SystemClock(), SettingsSource.from_environ({}), Passwords())
+    claim = setup.Claim(code, "root", "a long password", "127.0.0.1")
+    await setup.claim(database, sessions, claim, SystemClock().now())
+    assert await ebbtide("accounts", "setup-code") == exits.REFUSED  # an account has a password now
+    await ebbtide("accounts", "create", "ada")
+    for password, status in (("short\n", exits.REFUSED), ("another password\n", exits.OK)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(password))
+        assert await ebbtide("accounts", "set-password", "ada", "--stdin") == status
+    secret = await sessions.sign_in(SignIn("ada", "another password", "127.0.0.1"))
+    capsys.readouterr()
+    assert await ebbtide("accounts", "sessions", "ada", "--json") == exits.OK
+    assert [sorted(row) for row in rows(capsys)] == [["created_at", "expires_at", "used_at"]]
+    assert await ebbtide("accounts", "end-sessions", "ada") == exits.OK
+    with pytest.raises(Unauthenticated):
+        await sessions.principal(secret)
 
 
 async def test_tables_for_people(capsys: Capture) -> None:

@@ -368,16 +368,16 @@ async def test_a_large_body_and_answer_leave_the_event_loop_alone(
     threads: list[str] = []
     to_thread = asyncio.to_thread
 
-    async def noted(work: Any, *args: Any) -> Any:
+    async def noted(work: Any, *args: Any, **named: Any) -> Any:
         threads.append(work.__name__)
-        return await to_thread(work, *args)
+        return await to_thread(work, *args, **named)
 
     monkeypatch.setattr(asyncio, "to_thread", noted)
     upstream.script.append(do("huge", size=400_000))
     answered = await dispatcher.call(call(route(upstream.url), content="x" * 400_000))
     assert isinstance(answered, Answered)
     assert msgspec.json.decode(answered.body)["model"] == "mine"
-    assert threads == ["with_model", "judge"]
+    assert threads == ["body_for", "judge"]
 
 
 async def test_a_batch_never_leaves_its_routes(upstream: FakeUpstream, dispatcher: Dispatcher) -> None:

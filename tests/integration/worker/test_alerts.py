@@ -14,9 +14,10 @@ from tests.domain import World
 from tests.fake_upstream import Behaviour
 from tests.webhook_receiver import HANG, Answer, Receiver
 
+from ebbtide.batches.backlog import read_backlog
 from ebbtide.delivery.alerts import Alerts
 from ebbtide.delivery.post import Poster
-from ebbtide.records.metrics import render_metrics
+from ebbtide.records.exposition import render_metrics
 
 QUEUED = Behaviour("queued", retry_after="600")
 
@@ -83,7 +84,7 @@ async def test_one_alert_after_the_hours_and_one_when_it_serves_again(world: Wor
     (told,) = await run(world)
     assert (told["event"], told["log_level"]) == ("alert_raised", "warning")
     assert (told["title"], told["model"]) == ("Batch model waiting for capacity", "chat-1")
-    assert metric("ebbtide_batch_model_waiting_for_capacity", "model") == {"chat-1": 1}
+    assert (await read_backlog(world.database)).waiting_models == ["chat-1"]
     assert metric("ebbtide_alerts_total", "event")["raised"] == raised.get("raised", 0) + 1
     world.clock.move(hours=20)
     assert await run(world) == []  # once for the model
@@ -91,7 +92,7 @@ async def test_one_alert_after_the_hours_and_one_when_it_serves_again(world: Wor
     await serve(world)
     (told,) = await run(world)
     assert (told["event"], told["model"]) == ("alert_resolved", "chat-1")
-    assert metric("ebbtide_batch_model_waiting_for_capacity", "model") == {}
+    assert (await read_backlog(world.database)).waiting_models == []
     assert await run(world) == []
 
     first, second = await receiver.wait_for(2)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -34,6 +35,9 @@ from ebbtide.dispatch import standin
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Timeouts
 from ebbtide.dispatch.send import Sender
+from ebbtide.records.log_bars import WINDOWS, Which, read_windows
+from ebbtide.records.log_days import fold_counts
+from ebbtide.records.log_read import Figures
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -200,6 +204,7 @@ async def test_every_figure_agrees_after_a_run_with_every_fault(mixed: World) ->
         await bills_agree(mixed, job)
     for owner in owners:
         await spend_agrees(mixed, owner, [job for job in jobs if job.account_id == owner.account_id])
+    await bars_agree(mixed, jobs)
     await upstream_agrees(mixed, faults)
     assert await books(mixed.database) == {}
 
@@ -268,6 +273,20 @@ async def spend_agrees(world: World, owner: Principal, jobs: list[Job]) -> None:
         sum(job.output_tokens for job in jobs),
         sum(job.cost_usd for job in jobs),
     )
+
+
+async def bars_agree(world: World, jobs: list[Job]) -> None:
+    """The request log's figures are the sums of its rows, folded or not, and so of the batch objects."""
+    while True:
+        now = world.clock.now()
+        [(_, bars)] = await read_windows(world.database, [WINDOWS[-1]], now, Which())
+        batch = sum((bar.batch for bar in bars), start=Figures())
+        (logged,) = await world.fetch(f"{_SUMS}, count(*) filter (where error_code is not null) from api_logs")
+        sums = (batch.input_tokens, batch.cached_tokens, batch.output_tokens, batch.reasoning_tokens, batch.cost_usd)
+        assert (*sums, batch.cost_unknown, batch.requests, batch.errors) == tuple(logged)
+        assert batch.cost_usd == sum(job.cost_usd for job in jobs)
+        if not await fold_counts(world.database, now + timedelta(days=1)):
+            return
 
 
 async def upstream_agrees(world: World, faults: Faults) -> None:

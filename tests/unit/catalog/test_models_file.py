@@ -133,7 +133,24 @@ FAULTS = [
     ("models:\n  - id: m\n    batch_price_factor: -0.5" + ROUTE, 3, "batch_price_factor"),
     ("models:\n  - id: m\n    routes: []\n", 3, "routes"),
     ("models:\n  - id: m\n    routes:\n      - id: r\n        kind: magic\n", 5, "magic"),
-    ("models:\n  - id: m\n    routes:\n      - id: r\n        kind: gemini\n", 5, "not served by this version"),
+    ("models:\n  - id: m\n    routes:\n      - id: r\n        kind: anthropic\n", 5, "max_output_tokens"),
+    (
+        "models:\n  - id: m\n    type: embedding\n    routes:\n      - id: r\n        kind: anthropic\n",
+        6,
+        "no embeddings",
+    ),
+    (
+        "models:\n  - id: m\n    routes:\n      - id: r\n        kind: openai\n        base_url: http://x\n"
+        "        priority_scheduling: true\n",
+        7,
+        "only routes of kind vllm and sglang",
+    ),
+    (
+        "models:\n  - id: m\n    routes:\n      - id: r\n        kind: vllm\n        base_url: http://x\n"
+        "        api_version: v1\n",
+        7,
+        "only routes of kind anthropic and gemini",
+    ),
     ("models:\n  - id: m\n    routes:\n      - id: r\n        kind: vllm\n", 4, "needs a base_url"),
     ("models:\n  - id: m\n    routes:\n      - {id: r, kind: vllm, base_url: ftp://x}\n", 4, "http"),
     ("models:\n  - id: m\n    routes:\n      - {id: r, kind: vllm, base_url: 'http://u:secret@x'}\n", 4, "api_key"),
@@ -219,3 +236,12 @@ def test_a_fault_names_its_line(text: str, line: int, words: str) -> None:
 def test_a_missing_variable_names_line_and_name() -> None:
     with pytest.raises(SetupError, match=r"^f, line 15: .*GPU_A_KEY"):
         parse_models(WHOLE, {"SPARE": "x"}, name="f")
+
+
+def test_vendors_have_their_own_base_url() -> None:
+    text = "models: [{id: m, max_output_tokens: 9, routes: [{id: a, kind: anthropic}, {id: g, kind: gemini}]}]"
+    routes = parse_models(text, {}).models[0].routes
+    assert [route.base_url for route in routes] == [
+        "https://api.anthropic.com",
+        "https://generativelanguage.googleapis.com",
+    ]

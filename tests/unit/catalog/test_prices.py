@@ -51,3 +51,12 @@ def test_what_a_price_may_be(value: str) -> None:
 @pytest.mark.parametrize("value", ["0.0000001", "-1", "NaN", "Infinity", "1000000"])
 def test_what_a_price_may_not_be(value: str) -> None:
     assert not is_price(Decimal(value))
+
+
+@given(TOKENS, TOKENS, TOKENS, PRICES, PRICES, PRICES)
+def test_tokens_written_to_a_cache_have_their_own_price(
+    plain: int, read: int, written: int, input_: Decimal, hit: Decimal, write: Decimal
+) -> None:
+    found = cost(Pricing(input_, input_, hit, write), Usage(plain + read + written, read, 0, 0, written))
+    exact = plain * Fraction(input_) + read * Fraction(hit) + written * Fraction(write)
+    assert Fraction(found) == exact / 1_000_000

@@ -18,7 +18,7 @@ from ebbtide.listening import listen
 
 def test_every_boot_setting_is_a_flag() -> None:
     fields = {field.name for field in dataclasses.fields(ServeFlags)}
-    assert fields == {option.field for option in OPTIONS if not option.internal}
+    assert fields == {option.field for option in OPTIONS if option.flag is not None}
 
 
 def test_help_names_every_flag_and_variable(
@@ -28,7 +28,7 @@ def test_help_names_every_flag_and_variable(
     assert run(["serve", "--help"]) == 0
     said = capsys.readouterr().out
     for option in OPTIONS:
-        assert (option.variable in said) is not option.internal
+        assert (option.variable in said) is (option.flag is not None)
         assert option.flag is None or option.flag in said
 
 

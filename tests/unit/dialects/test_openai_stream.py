@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
-from ebbtide.dialects.openai import stream as streams
-from ebbtide.dialects.openai.stream import ChatStream, error_event
+from ebbtide.dialects import sse
+from ebbtide.dialects.openai.stream import DONE, ChatStream, error_event
 from ebbtide.dialects.values import Usage
 from ebbtide.errors import Unavailable
 
@@ -130,7 +130,7 @@ def test_a_chunk_without_a_model_gets_none() -> None:
 
 def test_the_last_event_needs_no_blank_line() -> None:
     events, parser = whole(frame(chunk("a")) + b"data: [DONE]\r")
-    assert events[-1] == streams.DONE
+    assert events[-1] == DONE
     assert parser.done
 
 
@@ -156,7 +156,7 @@ def test_an_error_is_kept_back_and_nothing_follows_it(payload: str, message: str
 
 
 def test_an_event_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MAX_EVENT_BYTES", 100)
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 100)
     parser = ChatStream("llama", show_usage=False)
     assert parser.feed(frame(chunk("a") + " " * 200)) != []
     assert parser.feed(b"data: " + b"x" * 90) == []

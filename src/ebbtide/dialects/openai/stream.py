@@ -1,7 +1,4 @@
-"""A chat completion's stream: server-sent events taken apart, read for usage, named as the caller named the model.
-
-Bytes may be cut anywhere. Event syntax: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
-"""
+"""A chat completion's stream: server-sent events taken apart, read for usage, named as the caller named the model."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import msgspec
 
 from ebbtide.dialects.openai.errors import render_error
 from ebbtide.dialects.openai.responses import error_of, usage_of
-from ebbtide.dialects.values import BOM, UpstreamError, Usage, members_replaced
+from ebbtide.dialects.sse import Events
+from ebbtide.dialects.values import UpstreamError, Usage, members_replaced
 from ebbtide.errors import EbbtideError
 
-MAX_EVENT_BYTES = 16 * 1024 * 1024
 DONE = b"data: [DONE]\n\n"
 
 _decode = msgspec.json.Decoder().decode
@@ -40,17 +37,13 @@ class ChatStream:
         self._show_usage = show_usage
         self._named = msgspec.json.encode(model)
         self._upstream_name: bytes | None = None
-        self._buffer = b""
-        self._held = b""
-        self._at_start = True
+        self._events = Events()
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The events that `chunk` completes, each with its blank line, lines ended by `\\n`."""
         if self.error is not None:
             return []
-        self._buffer += self._lines(chunk)
-        *events, self._buffer = self._buffer.split(b"\n\n")
-        rendered = self._rendered(events)
+        rendered = self._rendered(self._events.feed(chunk))
         self._check_size()
         return rendered
 
@@ -58,23 +51,7 @@ class ChatStream:
         """The last event where the upstream left out its blank line. To be called once, when the bytes end."""
         if self.error is not None:
             return []
-        rest, self._held, self._buffer = self._buffer + self._held.replace(b"\r", b"\n"), b"", b""
-        return self._rendered([rest])
-
-    def _lines(self, chunk: bytes) -> bytes:
-        if self._at_start:
-            # Held back until a BOM can be told from anything else.
-            chunk, self._held = self._held + chunk, b""
-            if len(chunk) < len(BOM) and BOM.startswith(chunk):
-                self._held = chunk
-                return b""
-            chunk, self._at_start = chunk.removeprefix(BOM), False
-        if self._held or b"\r" in chunk:
-            chunk, self._held = self._held + chunk, b""
-            if chunk.endswith(b"\r"):  # perhaps half of \r\n
-                chunk, self._held = chunk[:-1], b"\r"
-            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        return chunk
+        return self._rendered([self._events.close()])
 
     def _rendered(self, events: list[bytes]) -> list[bytes]:
         rendered = []
@@ -87,7 +64,7 @@ class ChatStream:
         return rendered
 
     def _check_size(self) -> None:
-        if len(self._buffer) > MAX_EVENT_BYTES and self.error is None:
+        if self._events.is_overfull and self.error is None:
             self.error = UpstreamError(_MALFORMED)
 
     def _event(self, event: bytes) -> bytes:

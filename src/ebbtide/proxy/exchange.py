@@ -23,7 +23,7 @@ CLIENT_CLOSED: Final = 499
 
 
 @dataclass(slots=True)
-class Visit:
+class Exchange:
     """`began` is on a clock that only goes forward. `headers` go out with the answer, whatever it is."""
 
     principal: Principal

@@ -1,0 +1,99 @@
+"""/admin/batch/jobs/{batch_id}/requests: what a batch said and was answered, for administrators, while that is allowed.
+
+Every look is in the audit log, against the batch's owner, before anything is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ebbtide.accounts.store import Principal
+from ebbtide.api.gateway import Gateway
+from ebbtide.api.openai.render import result_item
+from ebbtide.api.parameters import IntegerParameter, TextParameter
+from ebbtide.api.routing import Admin, Described, Endpoint
+from ebbtide.batches.progress import get_batch
+from ebbtide.batches.stored import StoredRequest, list_stored
+from ebbtide.dialects.openai.batch import ListPage, ResultError, ResultResponse
+from ebbtide.dialects.openai.requests import line_body
+from ebbtide.errors import Forbidden, InvalidRequest
+from ebbtide.ids import result_number
+from ebbtide.page import Page
+from ebbtide.records.audit import Deed, add_audit
+
+AFTER = TextParameter("after", "The last_id of the page before, `batch_req_<number>`")
+LIMIT = IntegerParameter("limit", 20, 1, 100, "Requests in a page, which also ends at about 8 MiB")
+
+
+class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of a batch as it was submitted, with what became of it so far."""
+
+    id: str
+    object: Literal["batch_request"] = "batch_request"
+    custom_id: str
+    model: str
+    status: str
+    attempts: int
+    request: msgspec.Raw
+    response: ResultResponse | None
+    error: ResultError | None
+
+
+async def list_batch_requests(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    if not gateway.settings.current.db_store_full_content:
+        raise Forbidden(
+            "This gateway keeps no prompts for administrators to read (DB_STORE_FULL_CONTENT is off)",
+            code="content_not_stored",
+        )
+    after, limit = _cursor(request), LIMIT.read(request)
+    job = await get_batch(gateway.database, principal, request.path_params["batch_id"])
+    deed = Deed(principal.actor, "batch.requests.read", job.id, job.account_id, {"after": after, "limit": limit})
+    async with gateway.database.transaction() as conn:
+        await add_audit(conn, deed, gateway.clock.now())
+    page = await list_stored(gateway.database, job, after, limit)
+    return Response(await asyncio.to_thread(_rendered, page), media_type="application/json")
+
+
+def _cursor(request: Request) -> int | None:
+    after = AFTER.read(request)
+    number = None if after is None else result_number(after)
+    if after is not None and number is None:
+        raise InvalidRequest("'after' must be the id of a request, batch_req_<number>", param="after")
+    return number
+
+
+def _rendered(page: Page[StoredRequest]) -> bytes:
+    data = [_object(stored) for stored in page.items]
+    first, last = (data[0].id, data[-1].id) if data else (None, None)
+    return msgspec.json.encode(ListPage(data=data, has_more=page.has_more, first_id=first, last_id=last))
+
+
+def _object(stored: StoredRequest) -> StoredObject:
+    item = result_item(stored.result)
+    return StoredObject(
+        id=item.id,
+        custom_id=item.custom_id,
+        model=stored.model,
+        status=item.status,
+        attempts=stored.result.attempts,
+        request=msgspec.Raw(line_body(stored.line)),
+        response=item.response,
+        error=item.error,
+    )
+
+
+ROUTES: tuple[Endpoint, ...] = (
+    Admin(
+        "GET",
+        "/admin/batch/jobs/{batch_id}/requests",
+        list_batch_requests,
+        "List a batch's stored requests with their answers",
+        Described(answer=ListPage[StoredObject], parameters=(AFTER, LIMIT), errors=(400, 404)),
+        batch=True,
+    ),
+)

@@ -1,0 +1,190 @@
+"""A chat in no dialect's words: what every dialect's requests, answers and streams are turned into and written from.
+
+So that N dialects need N codecs and not N×N translators. Reading raises InvalidRequest for what is malformed or has no
+place here, and writing for what the other dialect cannot say: nothing is dropped in silence. Each thing that may have
+to be refused knows the path of the field it came from.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ebbtide.dialects.values import Usage
+from ebbtide.errors import InvalidRequest
+
+Role = Literal["user", "assistant", "tool", "system"]
+Finish = Literal["stop", "length", "tool_calls", "content_filter"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class Text(msgspec.Struct, frozen=True, tag=True):
+    text: str
+
+
+class Image(msgspec.Struct, frozen=True, tag=True):
+    """Either `data` (base64, with its `media_type`) or `url` (https)."""
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    path: str = ""
+
+
+class ToolCall(msgspec.Struct, frozen=True, tag=True):
+    """`signature` is a proof that the model's maker wants back with the call, opaque to everyone else."""
+
+    id: str
+    name: str
+    arguments: dict[str, object]
+    signature: str | None = None
+    path: str = ""
+
+
+class ToolResult(msgspec.Struct, frozen=True, tag=True):
+    """What a tool gave back. `name` is the tool's, None where no call of that id came before."""
+
+    call_id: str
+    text: str
+    name: str | None = None
+    path: str = ""
+
+
+class Thought(msgspec.Struct, frozen=True, tag=True):
+    """Reasoning: its text and signature, or `redacted`, which only the model's maker can read."""
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+    path: str = ""
+
+
+Part: TypeAlias = Text | Image | ToolCall | ToolResult | Thought
+
+
+class Message(msgspec.Struct, frozen=True):
+    role: Role
+    parts: tuple[Part, ...]
+    path: str = ""
+
+
+class Tool(msgspec.Struct, frozen=True):
+    name: str
+    description: str | None = None
+    schema: dict[str, object] | None = None
+    strict: bool | None = None
+
+
+class ToolChoice(msgspec.Struct, frozen=True):
+    """`name` with the mode `tool` alone."""
+
+    mode: Literal["auto", "none", "required", "tool"]
+    name: str | None = None
+
+
+class Format(msgspec.Struct, frozen=True):
+    """What the answer's text must be: any JSON, or JSON by `schema`."""
+
+    schema: dict[str, object] | None = None
+
+
+class Sampling(msgspec.Struct, frozen=True):
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """A request. None and empty where it does not say; `user` is the caller's own name for an end user."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel_tools: bool | None = None
+    sampling: Sampling = Sampling()
+    format: Format | None = None
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    count: int | None = None
+    effort: Effort | None = None
+    user: tuple[str, str] | None = None  # the field that said it, and what it said
+    tier: Literal["auto", "default"] | None = None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    parts: tuple[Part, ...]
+    finish: Finish
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """An answer; `usage` is None where it was not told."""
+
+    id: str
+    choices: tuple[Choice, ...]
+    usage: Usage | None
+
+
+# Pieces of a streamed answer, in order. `choice` counts from 0, as does `call`, within its choice.
+
+
+class TextPiece(msgspec.Struct, frozen=True):
+    choice: int
+    text: str
+
+
+class ThoughtPiece(msgspec.Struct, frozen=True):
+    choice: int
+    text: str
+
+
+class ThoughtEnd(msgspec.Struct, frozen=True):
+    """A thought is complete; its text came in pieces before."""
+
+    choice: int
+    thought: Thought
+
+
+class CallStart(msgspec.Struct, frozen=True):
+    choice: int
+    call: int
+    id: str
+    name: str
+    signature: str | None = None
+
+
+class CallPiece(msgspec.Struct, frozen=True):
+    """More of a call's arguments, as JSON text."""
+
+    choice: int
+    call: int
+    text: str
+
+
+class End(msgspec.Struct, frozen=True):
+    choice: int
+    finish: Finish
+
+
+Piece: TypeAlias = TextPiece | ThoughtPiece | ThoughtEnd | CallStart | CallPiece | End
+
+
+class Embed(msgspec.Struct, frozen=True):
+    """A request to embed texts; `packed`: base64 of little-endian floats is asked for."""
+
+    texts: tuple[str, ...]
+    dimensions: int | None = None
+    packed: bool = False
+
+
+class Embedded(msgspec.Struct, frozen=True):
+    vectors: tuple[tuple[float, ...], ...]
+    usage: Usage | None
+
+
+def cannot(path: str, problem: str) -> InvalidRequest:
+    """The refusal of a field that an upstream's dialect has no words for."""
+    return InvalidRequest(f"{path}: {problem}", param=path, code="unsupported_parameter")

@@ -1,0 +1,71 @@
+"""A real engine behind a real gateway: chat plain and streamed, embeddings, and a batch, on llama.cpp's own server."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.gateway import chat_model, embedding_model, models_file, request_line, start_gateway, until
+
+SERVER = Path(__file__).with_name("tiny_llama.py")
+
+
+@asynccontextmanager
+async def engine(*flags: str) -> AsyncIterator[str]:
+    """The base URL of a server that runs meanwhile."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(SERVER),
+        *flags,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            address = (await process.stdout.readline()).decode().strip()
+        assert address.startswith("http://127.0.0.1:")
+        yield f"{address}/v1"
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+def at(model: dict[str, Any]) -> dict[str, Any]:
+    return model | {"routes": [route | {"kind": "llamacpp"} for route in model["routes"]]}
+
+
+async def test_everything_on_one_engine(database_url: str, listen_url: str, tmp_path: Path) -> None:
+    async with engine() as chat, engine("--embedding") as embedding:
+        models = models_file(tmp_path, at(chat_model(chat)), at(embedding_model(embedding)))
+        async with start_gateway(database_url, models, listen_url=listen_url) as gateway:
+            asked = {"model": "chat-1", "messages": [{"role": "user", "content": "Hi"}], "max_completion_tokens": 3}
+            answer = (await gateway.call("POST", "/v1/chat/completions", json=asked)).json
+            assert answer["model"] == "chat-1"
+            assert 0 < answer["usage"]["completion_tokens"] <= 3
+
+            streamed = await gateway.call("POST", "/v1/chat/completions", json={**asked, "stream": True})
+            *frames, last = streamed.body.removesuffix(b"\n\n").split(b"\n\n")
+            assert last == b"data: [DONE]"
+            assert {msgspec.json.decode(frame[6:])["model"] for frame in frames} == {"chat-1"}
+
+            vectors = await gateway.call("POST", "/v1/embeddings", json={"model": "embed-1", "input": ["a", "b"]})
+            assert len(vectors.json["data"]) == 2
+
+            lines = [request_line(f"r{n}", max_tokens=3) for n in range(4)]
+            batch = (await gateway.call("POST", "/v1/batches", json={"requests": lines})).json
+
+            async def ended() -> Any:
+                now = (await gateway.call("GET", f"/v1/batches/{batch['id']}")).json
+                return now if now["status"] == "completed" else None
+
+            done = await until(ended, within=60)
+            assert done["request_counts"]["completed"] == 4
+            assert 0 < done["usage"]["output_tokens"] <= 12
