@@ -51,9 +51,14 @@ from ebbtide.duties import Duties
 from ebbtide.files.upload import FailedUploads
 from ebbtide.listening import adopt, listen
 from ebbtide.logs import set_up_logging
+from ebbtide.proxy.admission import Admission
+from ebbtide.proxy.interactive import Interactive
+from ebbtide.proxy.purse import Purse
+from ebbtide.proxy.slots import Slots
 from ebbtide.pulse import Pulse
 from ebbtide.records import metrics
 from ebbtide.records.log_days import add_days, keeping_log
+from ebbtide.records.request_log import RequestLog
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.siblings import Folder, Sample
 from ebbtide.storage.migrate import migrate
@@ -175,7 +180,7 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         pulse = _pulse(config, database)
         dispatcher = _dispatcher(sender, settings)
         pulse.gauges.append(dispatcher.gauges)
-        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), pulse, oidc)
+        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), listener, pulse, oidc)
         running = await _open_doors(parts, duties, stop, stack)
         _begin_pulse(parts, duties, stop)
         yield running
@@ -200,6 +205,7 @@ class _Parts:
     dispatcher: Dispatcher
     clock: Clock
     process: str
+    listener: Listener
     pulse: Pulse
     oidc: OidcConfig | None
 
@@ -301,6 +307,7 @@ def _locks_folder(config: Config) -> Path:
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     config, authenticator = parts.config, Authenticator(parts.database, parts.clock)
     sessions = Sessions(parts.database, parts.clock, parts.settings, Passwords())
+    interactive = _interactive(parts, duties, stop)
     duties.repeat(LoadReporter(parts.database, parts.dispatcher, parts.process).duty())
     duties.repeat(authenticator.uses.duty())
 
@@ -317,6 +324,7 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         catalog=parts.catalog,
         settings=parts.settings,
         dispatcher=parts.dispatcher,
+        interactive=interactive,
         clock=parts.clock,
         moment=moment,
         watch=Watch(parts.database, moment, stop.asked),
@@ -326,6 +334,16 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         backlog=BacklogSource(parts.database),
         metrics_token=config.metrics_token,
     )
+
+
+def _interactive(parts: _Parts, duties: Duties, stop: Stop) -> Interactive:
+    log = RequestLog(parts.database, parts.process)
+    purse = Purse(parts.database, parts.settings, parts.clock, parts.process)
+    slots = Slots(parts.database, parts.process)
+    for duty in (log.duty(), purse.duty(parts.listener), slots.duty(parts.listener)):
+        duties.repeat(duty)
+    admission = Admission(purse, slots, parts.clock)
+    return Interactive(parts.dispatcher, admission, log, parts.clock, stop.asked.is_set)
 
 
 async def _close_doors(server: HttpServer | None, served: list[asyncio.Task[None]], stop: Stop) -> None:

@@ -12,8 +12,11 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, Literal
 
+from ebbtide.accounts.roles import Role
 from ebbtide.errors import InvalidRequest, LimitReached, NotFound
 from ebbtide.records.audit import Deed, add_audit
+from ebbtide.settings.snapshot import Settings
+from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection, Database
 from ebbtide.storage.queries import load_queries
 
@@ -21,6 +24,8 @@ _Q = load_queries("ebbtide.accounts", "quotas.sql")
 
 PauseReason = Literal["daily_quota", "monthly_quota", "key_budget"]
 
+LIMITS_CHANNEL: Final = "ebbtide_limits"
+MAX_CONCURRENCY: Final = 100_000
 RECHECK: Final = timedelta(minutes=1)
 WAIT_FOR_RUNNING: Final = timedelta(seconds=30)
 _WORDS: Final[dict[PauseReason, str]] = {
@@ -55,6 +60,16 @@ class Limits:
             return "key_budget"
         return None
 
+    def check(self, now: datetime) -> None:
+        """Raise LimitReached when charges alone have reached a limit, with the time until it renews."""
+        reason = self.used_up()
+        if reason is None:
+            return
+        by_day = _reached(self.daily_budget_usd, self.key_day) and not _reached(self.monthly_budget_usd, self.key_month)
+        month = reason == "monthly_quota" or (reason == "key_budget" and not by_day)
+        ends = _next_month(now) if month else _next_midnight(now)
+        raise LimitReached(_WORDS[reason], code=reason, retry_after=(ends - now).total_seconds())
+
     def account_left(self) -> Decimal | None:
         """What the account's quotas leave; None without one."""
         return _least(_left(self.daily_quota_usd, self.account_day), _left(self.monthly_quota_usd, self.account_month))
@@ -77,17 +92,33 @@ class Amounts:
         return {"daily": usd_text(self.daily), "monthly": usd_text(self.monthly)}
 
 
-async def read_limits(conn: Connection, key_ids: Sequence[str], today: date) -> dict[str, Limits]:
-    """The limits of those keys that have any of their own or through their account."""
-    return {row["key_id"]: Limits(**row) for row in await conn.fetch(_Q["read_limits"], key_ids, today)}
+async def read_limits(conn: Connection, key_ids: Sequence[str], today: date, settings: Settings) -> dict[str, Limits]:
+    """The limits of those keys that have any of their own, through their account or through its role."""
+    roles = [role.value for role in Role]
+    daily, monthly = zip(*(settings.quotas_usd(role) for role in roles), strict=True)
+    rows = await conn.fetch(_Q["read_limits"], key_ids, today, roles, daily, monthly)
+    return {row["key_id"]: Limits(**row) for row in rows}
 
 
-async def check_money_left(conn: Connection, key_id: str, now: datetime) -> None:
+def limited_roles(settings: Settings) -> list[str]:
+    """The roles whose accounts have a quota unless it is said otherwise."""
+    return [role.value for role in Role if settings.quotas_usd(role.value) != (None, None)]
+
+
+async def read_cap(conn: Connection, key_id: str, settings: Settings) -> int:
+    """How many interactive requests the key's account may have running at once; 0 means no cap."""
+    row = await conn.fetchrow(_Q["read_cap"], key_id)
+    if row is None:
+        return 0
+    own: int | None = row["max_concurrency"]
+    return settings.user_concurrency(row["role"]) if own is None else own
+
+
+async def check_money_left(conn: Connection, key_id: str, now: datetime, settings: Settings) -> None:
     """Raise LimitReached when the account's quota or the key's budget is used up."""
-    limits = (await read_limits(conn, [key_id], now.date())).get(key_id)
-    reason = limits.used_up() if limits is not None else None
-    if reason is not None:
-        raise LimitReached(_WORDS[reason], code=reason, retry_after=_seconds_to_midnight(now))
+    limits = (await read_limits(conn, [key_id], now.date(), settings)).get(key_id)
+    if limits is not None:
+        limits.check(now)
 
 
 def paused_until(now: datetime) -> datetime:
@@ -128,6 +159,26 @@ async def _set(database: Database, kind: _Kind, amounts: Amounts, actor: str, no
         action = "account.quotas" if kind.noun == "quotas" else "key.budgets"
         detail = {"old": before.told, "new": amounts.told}
         await add_audit(conn, Deed(actor, action, kind.id, account_id=row["account_id"], detail=detail), now)
+        await notify(conn, LIMITS_CHANNEL)
+
+
+async def set_concurrency(database: Database, account_id: str, cap: int | None, actor: str, now: datetime) -> None:
+    """Set an account's own cap of interactive requests (None: its role's, 0: none), with a row in the audit log.
+
+    Raises NotFound, InvalidRequest.
+    """
+    if cap is not None and not 0 <= cap <= MAX_CONCURRENCY:
+        raise InvalidRequest(f"A cap is a whole number from 0 to {MAX_CONCURRENCY:,}", param="max_concurrency")
+    async with database.transaction() as conn:
+        row = await conn.fetchrow(_Q["lock_concurrency"], account_id)
+        if row is None:
+            raise NotFound(f"There is no account {account_id!r}.")
+        if row["max_concurrency"] == cap:
+            return
+        await conn.execute(_Q["set_concurrency"], account_id, cap)
+        detail = {"old": row["max_concurrency"], "new": cap}
+        await add_audit(conn, Deed(actor, "account.concurrency", account_id, account_id=account_id, detail=detail), now)
+        await notify(conn, LIMITS_CHANNEL)
 
 
 def usd_text(amount: Decimal | None) -> str | None:
@@ -158,5 +209,6 @@ def _next_midnight(now: datetime) -> datetime:
     return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), datetime.min.time(), UTC)
 
 
-def _seconds_to_midnight(now: datetime) -> float:
-    return (_next_midnight(now) - now).total_seconds()
+def _next_month(now: datetime) -> datetime:
+    first = now.astimezone(UTC).date().replace(day=1)
+    return datetime.combine((first + timedelta(days=32)).replace(day=1), datetime.min.time(), UTC)

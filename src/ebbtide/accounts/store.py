@@ -21,7 +21,7 @@ AccountState: TypeAlias = Literal["active", "suspended", "deleted"]
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who owns keys, batches and files. Quotas in USD; None is no limit."""
+    """Who owns keys, batches and files. Quotas in USD; None is its role's, as is a `max_concurrency` of None."""
 
     id: str
     name: str
@@ -30,6 +30,7 @@ class Account:
     created_at: datetime
     daily_quota_usd: Decimal | None = None
     monthly_quota_usd: Decimal | None = None
+    max_concurrency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from ebbtide.catalog.policies import PolicySource
 from ebbtide.clock import Clock
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.files.upload import FailedUploads
+from ebbtide.proxy.interactive import Interactive
 from ebbtide.pulse import Pulse
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
@@ -36,6 +37,7 @@ class Gateway:
     catalog: PolicySource
     settings: SettingsSource
     dispatcher: Dispatcher
+    interactive: Interactive
     clock: Clock
     moment: Callable[[], Moment]
     watch: Watch

@@ -76,6 +76,7 @@ class FrontDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         request_id = _request_id(headers)
+        scope["request_id"], scope["answer_headers"] = request_id, []
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         tracing.name_request(request_id)

@@ -34,10 +34,14 @@ class Visit:
         self._whole = False
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer, its head with the request's id."""
+        """Send a part of the answer, its head with the request's id and what a handler left in `answer_headers`."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message["headers"], (b"x-request-id", self._request_id.encode())]
+            message["headers"] = [
+                *message["headers"],
+                *self._scope["answer_headers"],
+                (b"x-request-id", self._request_id.encode()),
+            ]
         else:
             self._bytes += len(message.get("body", b""))
             self._whole = not message.get("more_body", False)

@@ -12,7 +12,7 @@ where q.queued > 0 and q.next_ready_at <= $1
 -- statistics, the plan is else quadratic in batches.
 select q.batch_no, j.account_id, j.key_id, j.expires_at, q.queued, a.role,
        may_act(a.state, k.revoked_at, k.expires_at, $2) as creator_valid,
-       a.daily_quota_usd is not null or a.monthly_quota_usd is not null
+       a.daily_quota_usd is not null or a.monthly_quota_usd is not null or a.role = any($7)
            or k.daily_budget_usd is not null or k.monthly_budget_usd is not null as has_limits,
        u.blocked_until is not null or s.blocked_until is not null as is_parked
 from batch_queues q

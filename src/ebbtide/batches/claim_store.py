@@ -68,8 +68,11 @@ async def waiting_models(conn: Connection, now: datetime) -> list[str]:
     return [row["model"] for row in await conn.fetch(_Q["waiting_models"], now, *KNOWN)]
 
 
-async def list_candidates(conn: Connection, model: str, now: datetime) -> list[Candidate]:
-    rows = await conn.fetch(_Q["list_candidates"], model, now, *KNOWN, MAX_CANDIDATES)
+async def list_candidates(
+    conn: Connection, model: str, now: datetime, limited_roles: Sequence[str] = ()
+) -> list[Candidate]:
+    """`limited_roles` are those that have quotas by default."""
+    rows = await conn.fetch(_Q["list_candidates"], model, now, *KNOWN, MAX_CANDIDATES, limited_roles)
     return [Candidate(**{**row, "role": Role(row["role"])}) for row in rows]
 
 

@@ -220,7 +220,7 @@ async def _admit(conn: Connection, settings: Settings, new: store.NewBatch) -> N
     """Under the account's row: is the creator still valid, and is there room for one more batch of this size?"""
     if not await store.lock_creator(conn, new.account_id, new.key_id, new.created_at):
         raise Unauthenticated("The API key is no longer valid")
-    await check_money_left(conn, new.key_id, new.created_at)
+    await check_money_left(conn, new.key_id, new.created_at, settings)
     check_room_for(new.total, await store.count_unfinished(conn, new.account_id), settings)
     await store.ensure_user_state(conn, new.account_id, new.created_at)
 

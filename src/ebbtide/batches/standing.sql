@@ -66,10 +66,15 @@ on conflict (key_id) do update set blocked_reason = excluded.blocked_reason, blo
 delete from batch_key_state where key_id = any($1);
 
 -- name: reserved
--- What the running requests of accounts may cost, by key, at other workers that live.
+-- What the running requests of accounts may cost, by key: at other workers that live, and interactive ones everywhere.
 select r.account_id, r.key_id, sum(r.cost_usd) as cost_usd
-from batch_reservations r join workers w on w.no = r.worker_no
-where r.account_id = any($1) and r.worker_no <> $2 and w.ended_at is null and w.lease_until > now()
+from (
+    select b.account_id, b.key_id, b.cost_usd from batch_reservations b join workers w on w.no = b.worker_no
+    where b.account_id = any($1) and b.worker_no <> $2 and w.ended_at is null and w.lease_until > now()
+    union all
+    select i.account_id, i.key_id, i.cost_usd from interactive_reservations i
+    where i.account_id = any($1) and i.seen_at > now() - interval '5 seconds'
+) r
 group by r.account_id, r.key_id;
 
 -- name: set_reservations

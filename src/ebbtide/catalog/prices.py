@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
-from ebbtide.catalog.model import Pricing
+from ebbtide.catalog.model import Model, Pricing
 from ebbtide.dialects.values import Usage
 
 MAX_PRICE_DECIMALS = 6
 _EXACT = Context(prec=80)
 _PICODOLLAR = Decimal("1e-12")
 _ONE = Decimal(1)
+_BYTES_PER_TOKEN = 3
 
 
 def cost(pricing: Pricing, usage: Usage, factor: Decimal = _ONE) -> Decimal:
@@ -29,6 +30,12 @@ def cost(pricing: Pricing, usage: Usage, factor: Decimal = _ONE) -> Decimal:
     if factor != _ONE:
         total = _EXACT.multiply(total, factor)
     return _EXACT.scaleb(total, -6).quantize(_PICODOLLAR, ROUND_HALF_EVEN, _EXACT)
+
+
+def may_cost(model: Model, request_bytes: int, max_tokens: int | None, factor: Decimal = _ONE) -> Decimal:
+    """The most a request may cost, in USD: a token for each three bytes, and all the output that it allows."""
+    output = max_tokens if max_tokens is not None else model.max_output_tokens or 0
+    return cost(model.pricing, Usage(-(-request_bytes // _BYTES_PER_TOKEN), 0, output, 0), factor)
 
 
 def is_price(value: Decimal) -> bool:

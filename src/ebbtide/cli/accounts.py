@@ -13,7 +13,7 @@ from ebbtide.accounts import accounts
 from ebbtide.accounts.oidc.config import load_oidc
 from ebbtide.accounts.oidc.flow import link
 from ebbtide.accounts.passwords import Passwords
-from ebbtide.accounts.quotas import Amounts, set_quotas, usd_text
+from ebbtide.accounts.quotas import Amounts, set_concurrency, set_quotas, usd_text
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions
 from ebbtide.accounts.setup import renew_code
@@ -29,7 +29,7 @@ from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
 app = App(name="accounts", help="Accounts: who may use the gateway, and as what.")
-_COLUMNS = ("name", "role", "state", "daily_quota_usd", "monthly_quota_usd", "created_at", "id")
+_COLUMNS = ("name", "role", "state", "daily_quota_usd", "monthly_quota_usd", "max_concurrency", "created_at", "id")
 _HERE = DatabaseFlags()
 
 
@@ -101,6 +101,24 @@ async def quota(
         await set_quotas(database, found.id, amounts, actor(), SystemClock().now())
         changed = await accounts.find_account(database, found.id)
     _print([changed], json)
+
+
+@app.command
+async def concurrency(account: str, cap: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """Set how many interactive requests an account may run at once: a number, 0 for any, `role` for its role's."""
+    async with open_database(read_config(flags)) as database:
+        found = await accounts.find_account(database, account)
+        await set_concurrency(database, found.id, _read_cap(cap), actor(), SystemClock().now())
+        changed = await accounts.find_account(database, found.id)
+    _print([changed], json)
+
+
+def _read_cap(text: str) -> int | None:
+    if text.strip().lower() == "role":
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise SetupError(f"CAP takes a whole number, or role; {text!r} is not that")
+    return int(text)
 
 
 @app.command
@@ -191,5 +209,6 @@ def _row(account: Account) -> dict[str, object]:
         "state": account.state,
         "daily_quota_usd": usd_text(account.daily_quota_usd),
         "monthly_quota_usd": usd_text(account.monthly_quota_usd),
+        "max_concurrency": account.max_concurrency,
         "created_at": account.created_at,
     }

@@ -6,9 +6,10 @@ without `[DONE]`. When the client goes, closing the stream closes the upstream c
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
+from ebbtide.catalog.model import Model
 from ebbtide.dialects.openai.stream import error_event
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Failed, as_error
@@ -35,9 +36,15 @@ class ChatEvents:
 
 
 @asynccontextmanager
-async def forward_stream(dispatcher: Dispatcher, ask: Ask) -> AsyncIterator[ChatEvents]:
-    """Open a stream; raises UpstreamFailed when none begins. Leaving the context closes it upstream."""
+async def forward_stream(
+    dispatcher: Dispatcher, ask: Ask, on_failed: Callable[[Failed, Model], None] | None = None
+) -> AsyncIterator[ChatEvents]:
+    """Open a stream; raises UpstreamFailed when none begins, told to `on_failed` first. Leaving the context closes it
+    upstream.
+    """
     async with dispatcher.stream(ask.call()) as opened:
         if isinstance(opened, Failed):
+            if on_failed is not None:
+                on_failed(opened, ask.model)
             raise as_error(opened)
         yield ChatEvents(opened)

@@ -105,6 +105,11 @@ LOOP_LAG: Final = _histogram(
     "How late a process' event loop woke up for something due, looked at four times a second.",
     buckets=_LAG_SECONDS,
 )
+LOG_ROWS: Final = _counter(
+    "request_log_rows",
+    "Rows of interactive requests: `written` to the request log, or `dropped`, being unstorable.",
+    "result",
+)
 ALERTS: Final = _counter("alerts", "Alerts raised and resolved.", "kind", "event")
 
 BUILD_INFO: Final = _process("build_info", "Always 1; the version that runs, and Python's.", "version", "python")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 from ebbtide.config import OPTIONS, Option
-from ebbtide.settings.registry import SETTINGS, Setting
+from ebbtide.settings.registry import SETTINGS, Setting, Value
 
 _HEAD = """\
 # Settings
@@ -62,16 +63,16 @@ def _boot_row(option: Option) -> tuple[str, ...]:
 
 
 def _run_row(setting: Setting) -> tuple[str, ...]:
-    default = f"`{value_text(setting.default)}`" if setting.default != "" else "none"
+    default = f"`{value_text(setting.default)}`" if setting.default not in ("", None) else "none"
     sentence = f"{setting.sentence} Secret: never shown." if setting.secret else setting.sentence
     return f"`{setting.name}`", default, setting.bounds, setting.unit, sentence
 
 
-def value_text(value: bool | int | str | None) -> str:
+def value_text(value: Value) -> str:
     """A setting's value as one would type it."""
     if isinstance(value, bool):
         return "on" if value else "off"
-    return "" if value is None else str(value)
+    return "" if value is None else f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from ebbtide.errors import NotFound
 from ebbtide.settings import store
-from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting
+from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting, Value
 from ebbtide.settings.snapshot import SettingsSource, with_stored
 from ebbtide.settings.store import StoredSetting
 from ebbtide.storage.pool import Database
@@ -21,13 +21,13 @@ Origin: TypeAlias = Literal["stored", "environment", "default"]
 
 @dataclass(frozen=True, slots=True)
 class SettingView:
-    """One setting; `value` and `default` are None for a secret, of which only `is_set` may be told.
+    """One setting; `value` and `default` are None for a secret, of which only `is_set` may be told, and for no amount.
 
     `updated_at` and `updated_by` tell of the stored value, `ignored` why it is not in force, if it is not.
     """
 
     setting: Setting
-    value: bool | int | str | None
+    value: Value
     is_set: bool
     source: Origin
     updated_at: datetime | None
@@ -35,7 +35,7 @@ class SettingView:
     ignored: str | None
 
     @property
-    def default(self) -> bool | int | str | None:
+    def default(self) -> Value:
         return None if self.setting.secret else self.setting.default
 
 
@@ -70,12 +70,12 @@ async def list_settings(database: Database, source: SettingsSource) -> Overview:
 
 
 def _view(
-    setting: Setting, value: bool | int | str, origin: Origin, row: StoredSetting | None, ignored: str | None
+    setting: Setting, value: Value, origin: Origin, row: StoredSetting | None, ignored: str | None
 ) -> SettingView:
     return SettingView(
         setting=setting,
         value=None if setting.secret else value,
-        is_set=value != "",
+        is_set=value not in ("", None),
         source=origin,
         updated_at=None if row is None else row.updated_at,
         updated_by=None if row is None else row.updated_by,

@@ -6,7 +6,10 @@ A name here is the environment variable's own name, without a prefix. Boot setti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from decimal import Decimal
+from typing import Final, Literal, TypeAlias
+
+Value: TypeAlias = bool | int | str | Decimal | None
 
 ROLES: Final = ("free", "pro", "internal", "admin")
 ANTHROPIC_VERSIONS: Final = ("2023-06-01", "2026-10-21")
@@ -15,14 +18,14 @@ _DAY = 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One run-time setting: its default decides its type (bool, int or str).
+    """One run-time setting: its default decides its type (bool, int or str; None: an amount of USD, or none).
 
     A str without `choices` is a URL, or nothing; one with `several` names some of its choices, comma-separated. What a
     `secret` one holds is never shown, only whether it is set.
     """
 
     name: str
-    default: bool | int | str
+    default: Value
     sentence: str
     unit: str = ""
     minimum: int = 0
@@ -37,8 +40,8 @@ class Setting:
         return self.name.lower()
 
     @property
-    def kind(self) -> type[bool | int | str]:
-        return type(self.default)
+    def kind(self) -> type[bool | int | str | Decimal]:
+        return Decimal if self.default is None else type(self.default)
 
     @property
     def wire_type(self) -> Literal["boolean", "integer", "string"]:
@@ -78,6 +81,27 @@ def _number(name: str, default: int, bounds: tuple[int, int], unit: str, sentenc
 
 def _secret_url(name: str, sentence: str) -> Setting:
     return Setting(name, "", sentence, secret=True)
+
+
+def _amount(name: str, sentence: str) -> Setting:
+    return Setting(name, None, sentence, "USD")
+
+
+def _user_cap(role: str, default: int) -> Setting:
+    sentence = (
+        f"Interactive requests that one account of the role {role} may have running at once, counted over all gateway "
+        "processes, unless the account has a cap of its own; 0 lifts this cap."
+    )
+    return _number(f"USER_CONCURRENCY_{role.upper()}", default, (0, 100_000), "requests", sentence)
+
+
+def _role_quota(period: str, role: str) -> Setting:
+    word = {"DAILY": "a day", "MONTHLY": "a month"}[period]
+    return _amount(
+        f"{period}_QUOTA_USD_{role.upper()}",
+        f"What an account of the role {role} may spend in {word} (UTC), its batches included, unless it has a quota of "
+        "its own. Empty: no limit.",
+    )
 
 
 def _role_cap(role: str, default: int) -> Setting:
@@ -263,6 +287,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "seconds",
         "How long a streamed answer or a download may take from beginning to end.",
     ),
+    _user_cap("free", 4),
+    _user_cap("pro", 16),
+    _user_cap("internal", 64),
+    _user_cap("admin", 64),
+    *(_role_quota(period, role) for period in ("DAILY", "MONTHLY") for role in ROLES),
     _number("SESSION_LIFETIME_HOURS", 168, (1, 8_760), "hours", "How long a console session lasts that is opened now."),
     _number(
         "SESSION_IDLE_MINUTES", 720, (5, 525_600), "minutes", "How long a console session lasts while it is not used."

@@ -7,17 +7,19 @@ told once, for it may come from another release; one in the environment stops th
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias
+from decimal import Decimal
+from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import structlog
 
 from ebbtide.duties import Duty
 from ebbtide.errors import SetupError
-from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting
+from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting, Value
 from ebbtide.settings.store import SETTINGS_CHANNEL, list_stored
 from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database
@@ -32,6 +34,8 @@ RoleName: TypeAlias = Literal["free", "pro", "internal", "admin"]
 _ON = frozenset({"1", "true", "on", "yes"})
 _OFF = frozenset({"0", "false", "off", "no"})
 _LONGEST_URL = 2_048
+_AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,12})?")
+_REFUSED: Final = object()
 _DEFAULT: Final[Mapping[str, Any]] = {setting.attribute: setting.default for setting in SETTINGS}
 
 
@@ -75,6 +79,18 @@ class Settings:
     routing_breaker_seconds: int = _DEFAULT["routing_breaker_seconds"]
     routing_affinity_minutes: int = _DEFAULT["routing_affinity_minutes"]
     stream_request_timeout_seconds: int = _DEFAULT["stream_request_timeout_seconds"]
+    user_concurrency_free: int = _DEFAULT["user_concurrency_free"]
+    user_concurrency_pro: int = _DEFAULT["user_concurrency_pro"]
+    user_concurrency_internal: int = _DEFAULT["user_concurrency_internal"]
+    user_concurrency_admin: int = _DEFAULT["user_concurrency_admin"]
+    daily_quota_usd_free: Decimal | None = _DEFAULT["daily_quota_usd_free"]
+    daily_quota_usd_pro: Decimal | None = _DEFAULT["daily_quota_usd_pro"]
+    daily_quota_usd_internal: Decimal | None = _DEFAULT["daily_quota_usd_internal"]
+    daily_quota_usd_admin: Decimal | None = _DEFAULT["daily_quota_usd_admin"]
+    monthly_quota_usd_free: Decimal | None = _DEFAULT["monthly_quota_usd_free"]
+    monthly_quota_usd_pro: Decimal | None = _DEFAULT["monthly_quota_usd_pro"]
+    monthly_quota_usd_internal: Decimal | None = _DEFAULT["monthly_quota_usd_internal"]
+    monthly_quota_usd_admin: Decimal | None = _DEFAULT["monthly_quota_usd_admin"]
     session_lifetime_hours: int = _DEFAULT["session_lifetime_hours"]
     session_idle_minutes: int = _DEFAULT["session_idle_minutes"]
     request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
@@ -87,6 +103,15 @@ class Settings:
             "internal": self.batch_role_concurrency_internal,
             "admin": self.batch_role_concurrency_admin,
         }[role]
+
+    def user_concurrency(self, role: RoleName) -> int:
+        """Interactive requests that one account of `role` may have running at once; 0 means no cap."""
+        cap: int = getattr(self, f"user_concurrency_{role}")
+        return cap
+
+    def quotas_usd(self, role: RoleName) -> tuple[Decimal | None, Decimal | None]:
+        """What an account of `role` may spend a day and a month; None means no limit."""
+        return getattr(self, f"daily_quota_usd_{role}"), getattr(self, f"monthly_quota_usd_{role}")
 
 
 class SettingsSource:
@@ -174,38 +199,46 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     return Settings(**values)
 
 
-def parse_setting(setting: Setting, text: str) -> bool | int | str:
+def parse_setting(setting: Setting, text: str) -> Value:
     """One setting's value out of its text.
 
     Raises SetupError with the name, the value (unless it is a secret) and what is accepted.
     """
     value = _read(setting, text.strip())
-    if value is None:
+    if value is _REFUSED:
         given = f"What {setting.name} was given" if setting.secret else f"{setting.name}={text!r}"
         raise SetupError(f"{given} is not accepted: it takes {setting.bounds}", param=setting.name)
-    return value
+    return cast("Value", value)
 
 
-def _read(setting: Setting, text: str) -> bool | int | str | None:
+def _read(setting: Setting, text: str) -> Value | object:
     if setting.kind is bool:
         word = text.lower()
-        return (word in _ON) if word in _ON | _OFF else None
+        return (word in _ON) if word in _ON | _OFF else _REFUSED
     if setting.several:
         return _some_of(setting.choices, text)
+    if setting.kind is Decimal:
+        return _read_amount(text)
     if setting.choices:
-        return text.lower() if text.lower() in setting.choices else None
+        return text.lower() if text.lower() in setting.choices else _REFUSED
     if setting.kind is str:
-        return text if not text or _is_url(text) else None
+        return text if not text or _is_url(text) else _REFUSED
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        return None
+        return _REFUSED
     number = int(text)
-    return number if setting.minimum <= number <= setting.maximum else None
+    return number if setting.minimum <= number <= setting.maximum else _REFUSED
 
 
-def _some_of(choices: tuple[str, ...], text: str) -> str | None:
-    """The named choices in the table's order; None when one is none of them, or none is named."""
+def _some_of(choices: tuple[str, ...], text: str) -> str | object:
+    """The named choices in the table's order; refused when one is none of them, or none is named."""
     named = {word.strip().lower() for word in text.split(",")}
-    return ",".join(choice for choice in choices if choice in named) if named <= set(choices) else None
+    return ",".join(choice for choice in choices if choice in named) if named <= set(choices) else _REFUSED
+
+
+def _read_amount(text: str) -> Value | object:
+    if not text:
+        return None
+    return Decimal(text) if _AMOUNT.fullmatch(text) else _REFUSED
 
 
 def _is_url(text: str) -> bool:

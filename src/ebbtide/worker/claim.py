@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from ebbtide.accounts.quotas import limited_roles
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store as store
 from ebbtide.batches import standing_store, workers_store
@@ -26,7 +27,7 @@ from ebbtide.storage.pool import Connection
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.fairness import Share, allot, candidates_for_probe, choose_batches, grant
 from ebbtide.worker.lanes import Lanes, Work
-from ebbtide.worker.money import Holdings, look_for_money
+from ebbtide.worker.money import Holdings, Moment, look_for_money
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.room import Room, model_room, prefetch, room_here
 from ebbtide.worker.take import Offer, Round, take_items
@@ -96,7 +97,9 @@ class Claimer:
         waiting = self._waiting.setdefault(work_round.model, _Waiting())
         if time.monotonic() - waiting.read_at > CANDIDATES_LIVE:
             async with self._context.database.connection() as conn:
-                found = await store.list_candidates(conn, work_round.model, work_round.now)
+                found = await store.list_candidates(
+                    conn, work_round.model, work_round.now, limited_roles(work_round.settings)
+                )
             await self._fail_unauthorized([c.batch_no for c in found if not c.creator_valid], work_round.now)
             min_role = Role(work_round.settings.batch_min_role)
             waiting.candidates = [c for c in found if c.creator_valid and c.role >= min_role]
@@ -120,7 +123,9 @@ class Claimer:
         await store.lock_model(conn, model)
         accounts = sorted({c.account_id for c in candidates} | set(self._lanes.of_model(model)))
         states = await standing_store.lock_user_states(conn, accounts, work_round.now)
-        paying, money = await look_for_money(conn, candidates, self._holdings, work_round.worker_no, work_round.now)
+        paying, money = await look_for_money(
+            conn, candidates, self._holdings, work_round.worker_no, Moment(work_round.now, work_round.settings)
+        )
         usage = _Usage(
             await workers_store.list_slots(conn, model),
             await workers_store.account_slots(conn, accounts, model),

@@ -15,23 +15,11 @@ from typing import Final
 from ebbtide.accounts.quotas import WAIT_FOR_RUNNING, Limits, paused_until, read_limits
 from ebbtide.batches import standing_store as store
 from ebbtide.batches.claim_store import Candidate
-from ebbtide.catalog.model import Model
-from ebbtide.catalog.prices import cost
-from ebbtide.dialects.values import Usage
+from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.pool import Connection
 from ebbtide.worker.lanes import Work
 
 ZERO: Final = Decimal(0)
-_BYTES_PER_TOKEN: Final = 3
-
-
-def may_cost(model: Model | None, line_bytes: int, max_tokens: int | None) -> Decimal:
-    """The most a request may cost, in USD: a token for each three bytes, and all the output that it allows."""
-    if model is None:
-        return ZERO
-    output = max_tokens if max_tokens is not None else model.max_output_tokens or 0
-    most = Usage(-(-line_bytes // _BYTES_PER_TOKEN), 0, output, 0)
-    return cost(model.pricing, most, model.batch_price_factor)
 
 
 class Holdings:
@@ -104,14 +92,23 @@ class Money:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When it is, and the settings in force."""
+
+    now: datetime
+    settings: Settings
+
+
 async def look_for_money(
-    conn: Connection, candidates: Sequence[Candidate], holdings: Holdings, worker_no: int, now: datetime
+    conn: Connection, candidates: Sequence[Candidate], holdings: Holdings, worker_no: int, moment: Moment
 ) -> tuple[list[Candidate], Money]:
     """The candidates whose owner may spend, and what is left; the others are parked by one row each."""
     owners = {(c.account_id, c.key_id) for c in candidates if c.has_limits or c.is_parked}
     if not owners:
         return list(candidates), Money()
-    limits = await read_limits(conn, sorted(key for _, key in owners), now.date())
+    now = moment.now
+    limits = await read_limits(conn, sorted(key for _, key in owners), now.date(), moment.settings)
     elsewhere = await store.reserved(conn, sorted({account for account, _ in owners}), worker_no)
     money = Money()
     paused = set()

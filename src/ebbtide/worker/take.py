@@ -15,10 +15,11 @@ from ebbtide.batches import claim_store as store
 from ebbtide.batches import standing_store
 from ebbtide.batches.claim_store import Candidate, ClaimedItem
 from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.prices import may_cost
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.pool import Connection
 from ebbtide.worker.lanes import Work
-from ebbtide.worker.money import Money, may_cost
+from ebbtide.worker.money import ZERO, Money
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def _works(
             batches[item.batch_no],
             model,
             roles[item.batch_no],
-            may_cost(known, item.line_length, item.max_tokens),
+            may_cost(known, item.line_length, item.max_tokens, known.batch_price_factor) if known else ZERO,
         )
         for item in items
     ]

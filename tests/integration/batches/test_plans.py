@@ -98,7 +98,7 @@ async def test_the_plans_of_a_busy_queue(crowded: World) -> None:
     assert scans_of(page, "batch_items") == {("Index Scan", "batch_items_pkey")}
     assert most_rows(page, "batch_items") <= 101
 
-    candidates = await explain(world, "claim.sql", "list_candidates", "chat-1", NOON, *KNOWN, 5_000)
+    candidates = await explain(world, "claim.sql", "list_candidates", "chat-1", NOON, *KNOWN, 5_000, [])
     assert scans_of(candidates, "batch_items") == set()
     assert most_rows(candidates, "batch_jobs") <= BATCHES
     assert most_rows(candidates, "batch_queues") <= BATCHES
@@ -124,7 +124,7 @@ async def test_the_plans_of_a_busy_queue(crowded: World) -> None:
     ("file", "name", "values"),
     [
         ("claim.sql", "waiting_models", (NOON, *KNOWN)),
-        ("claim.sql", "list_candidates", ("chat-1", NOON, *KNOWN, 5_000)),
+        ("claim.sql", "list_candidates", ("chat-1", NOON, *KNOWN, 5_000, [])),
         ("claim.sql", "lock_claimable", ([1], NOON)),
         ("claim.sql", "unstartable_batches", ([1], NOON, ["internal"])),
         ("intake.sql", "lock_creator", ("a", "k", NOON)),
@@ -149,7 +149,7 @@ async def test_candidates_are_found_in_linear_time_without_statistics(own_world:
     async with world.database.transaction() as conn:
         for _ in range(300):
             await insert_open(conn, world.owner, {"chat-1": 1})
-    for name, values in (("list_candidates", ("chat-1", NOON, *KNOWN, 5_000)), ("waiting_models", (NOON, *KNOWN))):
+    for name, values in (("list_candidates", ("chat-1", NOON, *KNOWN, 5_000, [])), ("waiting_models", (NOON, *KNOWN))):
         plan = await explain(world, "claim.sql", name, *values)
         assert most_rows(plan, "batch_jobs") <= 300, name
 

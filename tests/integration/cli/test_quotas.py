@@ -63,6 +63,16 @@ async def test_an_accounts_quotas(database: Database, capsys: Capture) -> None:
     ]
 
 
+async def test_an_accounts_concurrency(database: Database, capsys: Capture) -> None:
+    await ebbtide(capsys, "accounts", "create", "ada")
+    for text, cap in (("20", 20), ("0", 0), ("role", None)):
+        [row] = await ebbtide(capsys, "accounts", "concurrency", "ada", text)
+        assert row["max_concurrency"] == cap
+    assert "whole number" in await fails(capsys, exits.USAGE, "accounts", "concurrency", "ada", "many")
+    entries = (await list_audit(database)).entries
+    assert [entry.detail["new"] for entry in reversed(entries)] == [20, 0, None]
+
+
 async def test_a_keys_budgets(database: Database, capsys: Capture) -> None:
     await ebbtide(capsys, "accounts", "create", "ada")
     [key] = await ebbtide(capsys, "keys", "create", "ada")

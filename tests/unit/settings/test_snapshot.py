@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+from decimal import Decimal
 
 import pytest
 
@@ -13,13 +14,16 @@ from ebbtide.settings.registry import ROLES, SETTINGS, Setting
 from ebbtide.settings.snapshot import RoleName, Settings, SettingsSource, load_settings
 
 
+def _type_of(setting: Setting) -> object:
+    if setting.choices == ROLES:
+        return RoleName
+    return Decimal | None if setting.kind is Decimal else setting.kind
+
+
 def test_table_and_class_are_equal() -> None:
     types = typing.get_type_hints(Settings)
     fields = {field.name: (types[field.name], field.default) for field in dataclasses.fields(Settings)}
-    table = {
-        setting.attribute: (RoleName if setting.choices == ROLES else setting.kind, setting.default)
-        for setting in SETTINGS
-    }
+    table = {setting.attribute: (_type_of(setting), setting.default) for setting in SETTINGS}
     assert fields == table
     assert len(table) == len(SETTINGS)
 
@@ -51,6 +55,9 @@ def test_each_setting_is_read_and_bounded(setting: Setting) -> None:
         first, second = setting.choices
         good = [(first, first), (f" {second} , {first} ", f"{first},{second}"), (str(setting.default), setting.default)]
         bad = ["2099-01-01", f"{first},2099-01-01", ",", f"{first},,"]
+    elif setting.kind is Decimal:
+        good = [("25", Decimal(25)), (" 0.50 ", Decimal("0.5")), ("0", Decimal(0)), ("", None)]
+        bad = ["-1", "1e3", "NaN", "$5", "1" * 10, "0." + "1" * 13, "none", "٣"]
     elif setting.choices:
         good = [(choice.upper(), choice) for choice in setting.choices]
         bad = ["root"]

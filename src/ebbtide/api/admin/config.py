@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal
 
 import msgspec
@@ -16,7 +17,8 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest
-from ebbtide.settings import change, overview
+from ebbtide.settings import change, overview, registry
+from ebbtide.settings.docs import value_text
 from ebbtide.settings.overview import SettingView
 from ebbtide.settings.registry import BY_NAME
 
@@ -112,13 +114,18 @@ async def _answer_all(gateway: Gateway) -> Response:
     return answer_json(ConfigList([_entry(view) for view in listed.settings], listed.unknown))
 
 
+def _wire(value: registry.Value) -> Value | None:
+    """As JSON has it: an amount as text, so that no digit is lost."""
+    return value_text(value) if isinstance(value, Decimal) else value
+
+
 def _entry(view: SettingView) -> ConfigEntry:
     setting = view.setting
     is_number = setting.kind is int
     return ConfigEntry(
         name=setting.name,
-        value=view.value,
-        default=view.default,
+        value=_wire(view.value),
+        default=_wire(view.default),
         source=view.source,
         type=setting.wire_type,
         minimum=setting.minimum if is_number else None,

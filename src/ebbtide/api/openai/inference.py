@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Final
 
 import msgspec
 import structlog
@@ -23,11 +21,11 @@ from ebbtide.dialects.openai.batch import ModelList, ModelObject
 from ebbtide.dialects.openai.bodies import Chat, Embeddings
 from ebbtide.dialects.openai.requests import parse_body
 from ebbtide.dialects.values import ENDPOINT_FOR, Body, Target
-from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import STREAM_GAP_SECONDS, Timeouts
 from ebbtide.errors import InvalidRequest, NotFound
-from ebbtide.proxy.forward import Ask, forward
-from ebbtide.proxy.stream import MEDIA_TYPE, forward_stream
+from ebbtide.proxy.exchange import Exchange
+from ebbtide.proxy.forward import Ask
+from ebbtide.proxy.stream import MEDIA_TYPE
 from ebbtide.weight import by_weight, in_turn
 
 _SHARE: Final = 0.99  # of the time a stream may take: the upstream's, so that its end can still be told
@@ -48,41 +46,43 @@ async def get_model(gateway: Gateway, request: Request, principal: Principal) ->
 
 
 async def create_chat_completion(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    ask = await _read_ask(gateway, request, principal, "chat")
+    exchange, ask = await _begin(gateway, request, principal, "chat")
     if ask.body.stream:
-        return Streamed(_events(gateway.dispatcher, ask), headers=_STREAM_HEADERS)
-    return await _forward(gateway.dispatcher, request, ask)
+        return Streamed(gateway.interactive.stream(exchange, ask), headers=_STREAM_HEADERS)
+    return await _forward(gateway, request, exchange, ask)
 
 
 async def create_embeddings(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    ask = await _read_ask(gateway, request, principal, "embeddings")
-    return await _forward(gateway.dispatcher, request, ask)
+    exchange, ask = await _begin(gateway, request, principal, "embeddings")
+    return await _forward(gateway, request, exchange, ask)
 
 
-async def _forward(dispatcher: Dispatcher, request: Request, ask: Ask) -> Response:
-    answered = await while_connected(request.receive, forward(dispatcher, ask))
+async def _forward(gateway: Gateway, request: Request, exchange: Exchange, ask: Ask) -> Response:
+    answered = await while_connected(request.receive, gateway.interactive.forward(exchange, ask))
     return Response(answered.body, media_type="application/json")
 
 
-async def _events(dispatcher: Dispatcher, ask: Ask) -> AsyncIterator[bytes]:
-    async with forward_stream(dispatcher, ask) as events:
-        yield b""  # it began: the answer's head may go out before the model's first word
-        async with aclosing(cast("AsyncGenerator[bytes, Any]", aiter(events))) as pieces:
-            async for piece in pieces:
-                yield piece
+async def _begin(gateway: Gateway, request: Request, principal: Principal, target: Target) -> tuple[Exchange, Ask]:
+    exchange = await gateway.interactive.begin(principal, request.scope["request_id"], target)
+    exchange.headers = request.scope["answer_headers"]
+    with gateway.interactive.refusals(exchange):
+        return exchange, await _read_ask(gateway, request, exchange)
 
 
-async def _read_ask(gateway: Gateway, request: Request, principal: Principal, target: Target) -> Ask:
+async def _read_ask(gateway: Gateway, request: Request, exchange: Exchange) -> Ask:
+    target = exchange.target
     raw = await read_body(request, JSON_BODY_LIMIT)
     async with in_turn(len(raw)):
         body = await by_weight(len(raw), parse_body, target, raw)
-    model = _chosen(gateway, body.model, principal)
+    exchange.model, exchange.streamed = body.model, body.stream
+    model = _chosen(gateway, body.model, exchange.principal)
+    exchange.model = model.id
     structlog.contextvars.bind_contextvars(model=model.id)
     if is_auto_name(body.model):  # the answer then names the model that was chosen
         body = msgspec.structs.replace(body, model=model.id)
     if model.type != ENDPOINT_FOR[target].model_type:
         raise InvalidRequest(f"Model {body.model!r} does not serve {target}: it is of type {model.type}", param="model")
-    return Ask(target, model, body, _timeouts(gateway, body), principal.account_id)
+    return Ask(target, model, body, _timeouts(gateway, body), exchange.principal.account_id)
 
 
 def _timeouts(gateway: Gateway, body: Body) -> Timeouts:
