@@ -11,6 +11,10 @@ from ebbtide.accounts.roles import Role
 from ebbtide.errors import SetupError
 
 PREFIX: Final = "EBBTIDE_OIDC_"
+_NAMES = (
+    "ISSUER CLIENT_ID CLIENT_SECRET SCOPES PUBLIC_URL CREATE_ACCOUNTS DEFAULT_ROLE ROLE_CLAIM ROLE_MAP ALLOWED_DOMAINS"
+)
+VARIABLES: Final = frozenset(PREFIX + name for name in _NAMES.split())
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
