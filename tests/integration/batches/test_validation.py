@@ -173,6 +173,7 @@ async def test_deleting_the_input_file_disturbs_nothing(world: World) -> None:
 
 
 async def test_a_role_lowered_meanwhile_decides_which_models_exist(world: World) -> None:
+    await world.account("another", Role.ADMIN)  # the last administrator could not be demoted
     await set_role(world.database, world.owner.account_id, Role.ADMIN)
     job = await world.from_file(jsonl([request("a", model="secret-1")]))
     await set_role(world.database, world.owner.account_id, Role.INTERNAL)

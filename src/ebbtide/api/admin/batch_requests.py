@@ -45,13 +45,13 @@ class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_batch_requests(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    after, limit = _cursor(request), LIMIT.read(request)
+    job = await get_batch(gateway.database, principal, request.path_params["batch_id"])
     if not gateway.settings.current.db_store_full_content:
         raise Forbidden(
             "This gateway keeps no prompts for administrators to read (DB_STORE_FULL_CONTENT is off)",
             code="content_not_stored",
         )
-    after, limit = _cursor(request), LIMIT.read(request)
-    job = await get_batch(gateway.database, principal, request.path_params["batch_id"])
     deed = Deed(principal.actor, "batch.requests.read", job.id, job.account_id, {"after": after, "limit": limit})
     async with gateway.database.transaction() as conn:
         await add_audit(conn, deed, gateway.clock.now())
