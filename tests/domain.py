@@ -174,10 +174,10 @@ class World:
             "select * from batch_attempts where batch_no = $1 order by item_id, claim_epoch", job.no
         )
 
-    async def content(self, file_id: str | None) -> bytes:
+    async def content(self, file_id: str | None, owner: Principal | None = None) -> bytes:
         """A file's bytes, whole."""
         assert file_id is not None
-        file = await get_file(self.database, self.owner, file_id, self.clock.now())
+        file = await get_file(self.database, owner or self.owner, file_id, self.clock.now())
         return b"".join([piece async for piece in read_content(self.database, file)])
 
     async def fetch(self, sql: str, *values: Any) -> list[Any]:

@@ -74,14 +74,18 @@ class Claimer:
         candidates = await self._candidates(work_round)
         if not candidates and not self._lanes.of_model(work_round.model):
             return 0
-        generation = self._lanes.generation
-        async with self._context.database.transaction() as conn:
-            limits, works = await self._claim(conn, work_round, candidates)
+        generation, works = self._lanes.generation, list[Work]()
+        try:
+            async with self._context.database.transaction() as conn:
+                limits = await self._claim(conn, work_round, candidates, works)
+        except BaseException:
+            if self._lanes.generation == generation:
+                self._holdings.remove(works)
+            raise
         if self._lanes.generation != generation:
             return 0  # the lease was lost on the way: what was claimed is taken over with the rest
         metrics.CLAIMED.labels(work_round.model).inc(len(works))
         self._lanes.add(works)
-        self._holdings.add(works)
         self._lanes.limits_set(work_round.model)
         for account_id, limit in limits.items():
             self._lanes.lane(work_round.model, account_id).limit = limit
@@ -115,9 +119,13 @@ class Claimer:
     # The round ------------------------------------------------------------------------------------------------------
 
     async def _claim(
-        self, conn: Connection, work_round: Round, candidates: list[Candidate]
-    ) -> tuple[dict[str, int], list[Work]]:
-        model = work_round.model
+        self, conn: Connection, work_round: Round, candidates: list[Candidate], works: list[Work]
+    ) -> dict[str, int]:
+        """The limits by account; fills `works`, which are held from then on.
+
+        They are held before the accounts' locks are released, so that the next claim, of any model, counts them.
+        """
+        model, generation = work_round.model, self._lanes.generation
         if not await workers_store.assert_alive(conn, work_round.worker_no):
             raise LeaseLost(work_round.worker_no)
         await store.lock_model(conn, model)
@@ -142,16 +150,18 @@ class Claimer:
         for account_id, limit in limits.items():
             lane = self._lanes.lane(model, account_id)
             lane.limit = min(lane.limit, limit)
-        works: list[Work] = []
         if takes:
-            works = await take_items(conn, work_round, self._context.catalog.current, takes, Offer(paying, money))
+            taken = await take_items(conn, work_round, self._context.catalog.current, takes, Offer(paying, money))
+            if self._lanes.generation == generation:
+                works.extend(taken)
+                self._holdings.add(works)
             self._note_taken(model, dict(takes), Counter(work.batch.no for work in works))
         kept = await self._record_slots(conn, work_round, shares, limits, works)
         if _gives_up(usage.held, work_round.worker_no, kept):
             await notify(conn, WORK_CHANNEL)
-        await self._holdings.tell(conn, work_round.worker_no, money.limited, more=works)
+        await self._holdings.tell(conn, work_round.worker_no, money.limited)
         await standing_store.set_at_cap(conn, _news_of_caps(shares, states))
-        return limits, works
+        return limits
 
     async def _room(self, conn: Connection, work_round: Round) -> Room:
         """The model's room now; why there is none is written down when that changes."""

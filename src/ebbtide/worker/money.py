@@ -53,21 +53,19 @@ class Holdings:
         worker_no: int,
         owners: Collection[tuple[str, str]] = (),
         *,
-        more: Iterable[Work] = (),
         less: Iterable[Work] = (),
     ) -> None:
-        """Write what will be held of `owners`, and of those of whom something was written before, once `more` has
-        come and `less` has gone.
+        """Write what will be held of `owners`, and of those of whom something was written before, once `less` has
+        gone.
         """
         self._told |= set(owners)
         if not self._told:
             return
         held = {owner: self._held.get(owner, ZERO) for owner in self._told}
-        for works, sign in ((more, 1), (less, -1)):
-            for work in works:
-                owner = (work.batch.account_id, work.batch.key_id)
-                if owner in held:
-                    held[owner] += sign * work.may_cost
+        for work in less:
+            owner = (work.batch.account_id, work.batch.key_id)
+            if owner in held:
+                held[owner] -= work.may_cost
         rows = [(key_id, account_id, usd) for (account_id, key_id), usd in sorted(held.items())]
         await store.set_reservations(conn, worker_no, rows)
 

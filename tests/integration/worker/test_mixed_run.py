@@ -226,13 +226,14 @@ async def outcomes_agree(world: World, job: Job) -> None:
     told = [msgspec.json.decode(line) for line in exported.splitlines()]
     assert [line["custom_id"] for line in told] == [item["custom_id"] for item in await world.items(job)]
     if job.input_file_id is not None:
-        files = [await lines_of(world, file_id) for file_id in (job.output_id, job.error_id)]
+        owner = Principal(job.account_id, job.key_id, Role.INTERNAL)
+        files = [await lines_of(world, file_id, owner) for file_id in (job.output_id, job.error_id)]
         assert [len(lines) for lines in files] == [job.completed, job.failed]
         assert sorted(line["custom_id"] for lines in files for line in lines) == sorted(await world.states(job))
 
 
-async def lines_of(world: World, file_id: str | None) -> list[Any]:
-    content = b"" if file_id is None else await world.content(file_id)
+async def lines_of(world: World, file_id: str | None, owner: Principal) -> list[Any]:
+    content = b"" if file_id is None else await world.content(file_id, owner)
     return [msgspec.json.decode(line) for line in content.splitlines()]
 
 
