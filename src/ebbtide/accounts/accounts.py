@@ -22,7 +22,7 @@ async def create_account(database: Database, name: str, role: Role, now: datetim
     account = Account(ids.account_id(), checked_name(name), role, "active", now)
     async with database.transaction() as conn:
         if not await store.add_account(conn, account):
-            raise Conflict(f"An account named {account.name!r} exists already", param="name")
+            raise name_taken(account.name)
     return account
 
 
@@ -47,7 +47,7 @@ async def set_role(database: Database, account_id: str, role: Role) -> Account:
     """
     async with database.transaction() as conn:
         if role is not Role.ADMIN:
-            await _keep_an_admin(conn, account_id)
+            await keep_an_admin(conn, account_id)
         account = await store.set_role(conn, account_id, role)
     if account is None:
         raise _missing(account_id)
@@ -73,7 +73,7 @@ async def delete_account(database: Database, account_id: str) -> Account:
     Raises NotFound, and Conflict for the last administrator that may act: nobody could make another over HTTP.
     """
     async with database.transaction() as conn:
-        await _keep_an_admin(conn, account_id)
+        await keep_an_admin(conn, account_id)
         account = await store.set_state(conn, account_id, "deleted")
         await end_sessions(conn, account_id, None)
     if account is None:
@@ -97,7 +97,7 @@ async def ensure_admin(database: Database, now: datetime) -> str | None:
 async def _set_state(database: Database, account_id: str, state: AccountState) -> Account:
     async with database.transaction() as conn:
         if state != "active":
-            await _keep_an_admin(conn, account_id)
+            await keep_an_admin(conn, account_id)
         account = await store.set_state(conn, account_id, state)
         if state != "active":
             await end_sessions(conn, account_id, None)
@@ -106,7 +106,8 @@ async def _set_state(database: Database, account_id: str, state: AccountState) -
     return account
 
 
-async def _keep_an_admin(conn: Connection, account_id: str) -> None:
+async def keep_an_admin(conn: Connection, account_id: str) -> None:
+    """Raise Conflict when the account is the last administrator that may act; they stay as they are until the end."""
     if await store.lock_admins(conn) == [account_id]:
         raise Conflict("This is the last administrator; make another one first")
 
@@ -117,6 +118,10 @@ def checked_name(name: str) -> str:
     if not 1 <= len(name) <= _MAX_NAME or not name.isprintable():
         raise InvalidRequest(f"An account's name has 1 to {_MAX_NAME} printable characters", param="name")
     return name
+
+
+def name_taken(name: str) -> Conflict:
+    return Conflict(f"An account named {name!r} exists already", param="name")
 
 
 def _missing(account: str) -> NotFound:

@@ -15,12 +15,13 @@ from asyncpg import Record
 
 from ebbtide import ids
 from ebbtide.accounts import store
-from ebbtide.accounts.accounts import checked_name
+from ebbtide.accounts.accounts import checked_name, keep_an_admin, name_taken
 from ebbtide.accounts.keys import find_key, issue_key
 from ebbtide.accounts.quotas import Amounts, check_amounts, usd_text
 from ebbtide.accounts.roles import Role
+from ebbtide.accounts.sessions_store import end_sessions
 from ebbtide.accounts.store import Account, ApiKey
-from ebbtide.errors import Conflict, InvalidRequest, NotFound
+from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.page import Page
 from ebbtide.records.audit import Deed, add_audit
 from ebbtide.storage.pool import Connection, Database
@@ -94,7 +95,7 @@ async def add_account(database: Database, new: NewAccount, actor: str, now: date
     )
     async with database.transaction() as conn:
         if not await store.add_account(conn, account):
-            raise _taken(account.name)
+            raise name_taken(account.name)
         await _write(conn, account)
         deed = Deed(actor, "account.create", account.id, account_id=account.id, detail=_told(account))
         await add_audit(conn, deed, now)
@@ -106,13 +107,14 @@ async def change_account(
 ) -> Account:
     """Change the fields of `given`, named as in Account. Raises NotFound, InvalidRequest, Conflict."""
     async with database.transaction() as conn:
-        admins = await store.lock_admins(conn)
+        if given.get("role", Role.ADMIN) is not Role.ADMIN or given.get("state", "active") != "active":
+            await keep_an_admin(conn, account_id)
         before = _found(await conn.fetchrow(_Q["lock_account"], account_id), account_id)
         after = replace(before, **given)
         after = replace(after, name=checked_name(after.name))
         await _check(conn, after)
-        if admins == [account_id] and (after.role, after.state) != (Role.ADMIN, "active"):
-            raise Conflict("This is the last administrator; make another one first")
+        if after.state != "active":
+            await end_sessions(conn, account_id, None)
         if after != before:
             await _write(conn, after)
             await add_audit(conn, _deed(actor, before, after), now)
@@ -122,7 +124,7 @@ async def change_account(
 async def _check(conn: Connection, account: Account) -> None:
     check_amounts(Amounts(account.daily_quota_usd, account.monthly_quota_usd))
     if await conn.fetchval(_Q["name_taken"], account.id, account.name):
-        raise _taken(account.name)
+        raise name_taken(account.name)
 
 
 async def _write(conn: Connection, account: Account) -> None:
@@ -195,10 +197,6 @@ def _found(row: Record | None, account_id: str) -> Account:
     if row is None:
         raise NotFound(f"There is no account {account_id[:200]!r}")
     return _account(row)
-
-
-def _taken(name: str) -> Conflict:
-    return Conflict(f"An account named {name!r} exists already", param="name")
 
 
 def _told(account: Account) -> dict[str, str | None]:

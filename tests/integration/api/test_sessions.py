@@ -222,6 +222,15 @@ async def test_suspending_ends_sessions_for_good(gateway: TestGateway, ada: Brow
     assert (await ada.call("GET", "/session")).status == 401
 
 
+async def test_suspending_over_http_ends_sessions_for_good_too(gateway: TestGateway, ada: Browser) -> None:
+    await ada.sign_in("ada")
+    path = f"/admin/accounts/{await account_id(gateway)}"
+    for state in ("suspended", "active"):
+        assert (await gateway.call("PATCH", path, json={"state": state})).status == 200
+        assert (await ada.call("GET", "/session")).status == 401
+    assert (await ada.sign_in("ada")).status == 200
+
+
 async def test_changing_ones_password_ends_the_other_sessions(gateway: TestGateway, ada: Browser) -> None:
     other = Browser(gateway)
     await ada.sign_in("ada")
