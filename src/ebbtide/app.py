@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -189,11 +190,14 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
 def _dispatcher(sender: Sender, settings: SettingsSource) -> ObservedDispatcher:
     def rules() -> Rules:
         now = settings.current
-        seconds = float(now.routing_breaker_seconds)
-        breaker = BreakerRules(now.routing_breaker_failures, seconds, max(seconds, LONGEST))
-        return Rules(breaker, now.routing_affinity_minutes * 60.0)
+        return _rules(now.routing_breaker_failures, now.routing_breaker_seconds, now.routing_affinity_minutes)
 
     return ObservedDispatcher(sender, rules=rules)
+
+
+@lru_cache(maxsize=1)  # asked for at the end of every call
+def _rules(failures: int, seconds: int, affinity_minutes: int) -> Rules:
+    return Rules(BreakerRules(failures, float(seconds), max(float(seconds), LONGEST)), affinity_minutes * 60.0)
 
 
 @dataclass(frozen=True)

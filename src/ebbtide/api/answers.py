@@ -1,4 +1,6 @@
-"""What goes back to the caller: JSON answers, streams that end with their reader, and errors in the dialect's shape."""
+"""What goes back to the caller: JSON answers and pages, streams that end with their reader, errors in the dialect's
+shape.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,12 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ebbtide.dialects.openai.batch import ListPage
 from ebbtide.dialects.openai.errors import render_error
 from ebbtide.errors import EbbtideError, InvalidRequest
 
 Answer = TypeVar("Answer")
+Wire = TypeVar("Wire")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -88,3 +92,9 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, Answer]) -
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def list_page(data: list[Wire], names: Sequence[str], has_more: bool) -> ListPage[Wire]:
+    """A page of wire objects; `names` are their ids, the last of which is the cursor of the next page."""
+    first, last = (names[0], names[-1]) if names else (None, None)
+    return ListPage(data=data, has_more=has_more, first_id=first, last_id=last)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal, TypeVar
@@ -12,13 +11,13 @@ import msgspec
 
 from ebbtide.accounts.quotas import Amounts
 from ebbtide.accounts.store import Account, ApiKey
+from ebbtide.api.answers import list_page
 from ebbtide.dialects.openai.batch import ListPage
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest
 from ebbtide.page import Page
 
 Body = TypeVar("Body")
-Wire = TypeVar("Wire")
 RoleName = Literal["free", "pro", "internal", "admin"]
 _FIELD = re.compile(r"`\$\.(\w+)|(?:field|unknown field) `(\w+)`")
 
@@ -128,12 +127,6 @@ def key_object(key: ApiKey, now: datetime, secret: str | None = None) -> KeyObje
 
 def key_list(page: Page[ApiKey], now: datetime) -> ListPage[KeyObject]:
     return list_page([key_object(key, now) for key in page.items], [key.id for key in page.items], page.has_more)
-
-
-def list_page(data: list[Wire], names: Sequence[str], has_more: bool) -> ListPage[Wire]:
-    """A page of wire objects; `names` are their ids, the last of which is the cursor of the next page."""
-    first, last = (names[0], names[-1]) if names else (None, None)
-    return ListPage(data=data, has_more=has_more, first_id=first, last_id=last)
 
 
 def _state(key: ApiKey, now: datetime) -> Literal["active", "expired", "revoked"]:

@@ -6,6 +6,7 @@ seconds of any clock that only goes forward, is an argument.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Literal
 
 LONGEST: Final = 60.0
@@ -74,12 +75,10 @@ class Breaker:
         self._probing = False
 
 
+@dataclass(frozen=True, slots=True)
 class BreakerRules:
     """Failures in a row that open a circuit (0: it never opens), and for how many seconds: doubled, up to `longest`."""
 
-    __slots__ = ("failures", "longest", "seconds")
-
-    def __init__(self, failures: int = 5, seconds: float = 5.0, longest: float = LONGEST) -> None:
-        self.failures = failures
-        self.seconds = seconds
-        self.longest = longest
+    failures: int = 5
+    seconds: float = 5.0
+    longest: float = LONGEST

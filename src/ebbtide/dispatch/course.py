@@ -61,7 +61,7 @@ class Course:
             return None
         for route in self._left:
             standing = self._stand(route)
-            if standing.limiter.has_room and not standing.ready_in(now):
+            if standing.is_free(now):
                 timeouts = self._timeouts
                 if now > self._began_at:
                     timeouts = msgspec.structs.replace(timeouts, total=max(self.ends_at - now, 0.001))

@@ -24,7 +24,7 @@ from ebbtide.dispatch.breaker import BreakerRules
 from ebbtide.dispatch.course import Course, Way
 from ebbtide.dispatch.failures import FailureLog
 from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts
-from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes
+from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes, usable_routes
 from ebbtide.dispatch.race import race
 from ebbtide.dispatch.replies import Asked, judge, judge_broken, unsupported
 from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
@@ -107,16 +107,12 @@ class Dispatcher:
     def is_able(self, model: Model, source: Source) -> bool:
         """Whether a route of the model could take a call at once."""
         now = self._monotonic()
-        return any(
-            standing.limiter.has_room and not standing.ready_in(now)
-            for route in plan_routes(model, source, self._rng)
-            for standing in (self._standings.of(model, route),)
-        )
+        return any(self._standings.of(model, route).is_free(now) for route in usable_routes(model, source))
 
     def is_up(self, model: Model, source: Source) -> bool:
         """Whether the circuit of any route in use lets calls through, or is being tried."""
         now = self._monotonic()
-        routes = plan_routes(model, source, self._rng)
+        routes = usable_routes(model, source)
         return any(self._standings.of(model, route).breaker.state(now) != "open" for route in routes)
 
     def health(self) -> Sequence[RouteHealth]:

@@ -9,11 +9,13 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
+from decimal import Decimal
 
 from prometheus_client import Counter, Histogram
 
 from ebbtide import tracing
 from ebbtide.catalog.model import Model
+from ebbtide.catalog.prices import cost
 from ebbtide.dialects.values import Usage, sum_usages
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Call, Failed, Outcome, Source, charge_unknown, used
@@ -80,13 +82,7 @@ class _Seen:
         self._tokens = {kind: metrics.TOKENS.labels(*self._labels, kind) for kind in _TOKEN_KINDS}
         self._cost: Counter = metrics.COST.labels(*self._labels)
         self._unknown: Counter = metrics.COST_UNKNOWN.labels(*self._labels)
-        factor = (float(model.batch_price_factor) if source == "batch" else 1.0) / 1e6
-        pricing = model.pricing
-        self._prices = (
-            float(pricing.input) * factor,
-            float(pricing.cached_input) * factor,
-            float(pricing.output) * factor,
-        )
+        self._factor = model.batch_price_factor if source == "batch" else Decimal(1)
 
     def ended(self, outcome: Outcome | None, seconds: float) -> None:
         """A call ended; None: it was cancelled."""
@@ -125,11 +121,7 @@ class _Seen:
         for kind, count in zip(_TOKEN_KINDS, _counts(usage), strict=True):
             if count:
                 self._tokens[kind].inc(count)
-        plain, cached, output = self._prices
-        cached_tokens = min(usage.cached_tokens, usage.input_tokens)
-        self._cost.inc(
-            (usage.input_tokens - cached_tokens) * plain + cached_tokens * cached + usage.output_tokens * output
-        )
+        self._cost.inc(float(cost(self.model.pricing, usage, self._factor)))
 
 
 _SEEN: dict[tuple[str, Source], _Seen] = {}

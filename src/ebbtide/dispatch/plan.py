@@ -13,7 +13,7 @@ from ebbtide.catalog.model import Model, Route
 from ebbtide.dispatch.outcome import Failed, Source
 
 
-def usable_routes(model: Model, source: Source) -> Sequence[Route]:
+def usable_routes(model: Model, source: Source) -> list[Route]:
     """The routes that are in use for such work, in configured order."""
     return [route for route in model.routes if _usable(route, source)]
 
@@ -23,7 +23,7 @@ def plan_routes(model: Model, source: Source, rng: Random) -> Sequence[Route]:
     routes = model.routes
     if len(routes) == 1:
         return routes if _usable(routes[0], source) else ()
-    usable = [route for route in routes if _usable(route, source)]
+    usable = usable_routes(model, source)
     if len(usable) > 1:
         # Sorting by u^(1/w) draws in proportion to the weights (Efraimidis and Spirakis, 2006).
         usable.sort(key=lambda route: (route.reserve, -(rng.random() ** (1.0 / route.weight))))

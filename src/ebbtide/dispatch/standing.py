@@ -74,6 +74,10 @@ class Standing:
             return max(breaker.ready_at - now, 1.0)
         return self.keys.ready_in(now)
 
+    def is_free(self, now: float) -> bool:
+        """Whether a call may go to it now: its circuit and its keys let it through, and there is room."""
+        return self.limiter.has_room and not self.ready_in(now)
+
     def waits_for_probe(self, now: float) -> bool:
         """Whether the next call to it will tell whether its circuit closes."""
         return not self.breaker.is_closed and self.breaker.may_pass(now)

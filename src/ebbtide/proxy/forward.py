@@ -5,12 +5,13 @@ The caller has authenticated, parsed the body and chosen the model; nothing here
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.catalog.model import Model
 from ebbtide.dialects.values import Body, Target
 from ebbtide.dispatch.dispatcher import Dispatcher
-from ebbtide.dispatch.outcome import Answered, Call, Failed, Timeouts, as_error
+from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Timeouts, as_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,16 @@ class Ask:
         )
 
 
-async def forward(dispatcher: Dispatcher, ask: Ask) -> Answered:
-    """The upstream's answer, naming the model as the caller did. Raises UpstreamFailed. Cancelling cancels upstream."""
+async def forward(
+    dispatcher: Dispatcher, ask: Ask, on_outcome: Callable[[Outcome, Model], None] | None = None
+) -> Answered:
+    """The upstream's answer, naming the model as the caller did. Raises UpstreamFailed; `on_outcome` is told first.
+
+    Cancelling cancels upstream.
+    """
     outcome = await dispatcher.call(ask.call())
+    if on_outcome is not None:
+        on_outcome(outcome, ask.model)
     if isinstance(outcome, Failed):
         raise as_error(outcome)
     return outcome

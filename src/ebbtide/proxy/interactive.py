@@ -14,11 +14,11 @@ from ebbtide.accounts.store import Principal
 from ebbtide.clock import Clock
 from ebbtide.dialects.values import Target
 from ebbtide.dispatch.dispatcher import Dispatcher
-from ebbtide.dispatch.outcome import Answered, Failed, as_error
+from ebbtide.dispatch.outcome import Answered
 from ebbtide.errors import EbbtideError, LimitReached
 from ebbtide.proxy.admission import Admission, Admitted
 from ebbtide.proxy.exchange import CLIENT_CLOSED, Exchange
-from ebbtide.proxy.forward import Ask
+from ebbtide.proxy.forward import Ask, forward
 from ebbtide.proxy.stream import forward_stream
 from ebbtide.records.request_log import RequestLog
 
@@ -64,11 +64,7 @@ class Interactive:
         """
         with self._recorded(exchange, ask):
             await self._enter(exchange, ask)
-            outcome = await self._dispatcher.call(ask.call())
-            exchange.answered(outcome, ask.model)
-        if isinstance(outcome, Failed):
-            raise as_error(outcome)
-        return outcome
+            return await forward(self._dispatcher, ask, exchange.answered)
 
     async def stream(self, exchange: Exchange, ask: Ask) -> AsyncGenerator[bytes, None]:
         """The bytes of a stream, an empty piece first once it began; raises as `forward` does while it has not."""

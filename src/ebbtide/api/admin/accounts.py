@@ -14,7 +14,7 @@ from ebbtide.accounts.directory import AccountQuery, KeyWish, NewAccount
 from ebbtide.accounts.quotas import Amounts
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import answer_json
+from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParameter
@@ -28,7 +28,6 @@ from ebbtide.api.parts import (
     amounts_over,
     key_list,
     key_object,
-    list_page,
     parse_body,
 )
 from ebbtide.api.routing import Admin, Described, Endpoint

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import answer_json
+from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import IntegerParameter, TextParameter
 from ebbtide.api.routing import Admin, Described, Endpoint
@@ -46,8 +46,7 @@ async def list_audit(gateway: Gateway, request: Request, principal: Principal) -
     before, account_id, limit = _cursor(request), ACCOUNT.read(request), LIMIT.read(request)
     page = await audit.list_audit(gateway.database, before=before, account_id=account_id, limit=limit)
     data = [_object(entry) for entry in page.entries]
-    first, last = (data[0].id, data[-1].id) if data else (None, None)
-    return answer_json(ListPage(data=data, has_more=page.has_more, first_id=first, last_id=last))
+    return answer_json(list_page(data, [one.id for one in data], page.has_more))
 
 
 def _cursor(request: Request) -> int | None:

@@ -12,11 +12,10 @@ from starlette.responses import Response
 
 from ebbtide.accounts.directory import account_names
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import answer_json
+from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import batch_object
 from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParameter
-from ebbtide.api.parts import list_page
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.batches import cancel
 from ebbtide.batches.model import TARGETS, Job

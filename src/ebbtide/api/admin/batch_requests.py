@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ebbtide.accounts.store import Principal
+from ebbtide.api.answers import list_page
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import result_item
 from ebbtide.api.parameters import IntegerParameter, TextParameter
@@ -69,8 +70,7 @@ def _cursor(request: Request) -> int | None:
 
 def _rendered(page: Page[StoredRequest]) -> bytes:
     data = [_object(stored) for stored in page.items]
-    first, last = (data[0].id, data[-1].id) if data else (None, None)
-    return msgspec.json.encode(ListPage(data=data, has_more=page.has_more, first_id=first, last_id=last))
+    return msgspec.json.encode(list_page(data, [one.id for one in data], page.has_more))
 
 
 def _object(stored: StoredRequest) -> StoredObject:

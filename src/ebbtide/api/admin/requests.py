@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import answer_json
+from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import IntegerParameter, OneOfParameter, TextParameter, TimeParameter
 from ebbtide.api.routing import Admin, Described, Endpoint
@@ -122,8 +122,7 @@ async def list_requests(gateway: Gateway, request: Request, principal: Principal
     which, before = _filter(request, gateway.clock.now()), _cursor(request)
     page = await log_read.list_requests(gateway.database, which, before, LIMIT.read(request))
     data = [_object(row) for row in page.items]
-    first, last = (data[0].id, data[-1].id) if data else (None, None)
-    return answer_json(ListPage(data=data, has_more=page.has_more, first_id=first, last_id=last))
+    return answer_json(list_page(data, [one.id for one in data], page.has_more))
 
 
 async def request_metrics(gateway: Gateway, request: Request, principal: Principal) -> Response:

@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from ebbtide.api.answers import list_page
 from ebbtide.batches.model import Job, timestamps
 from ebbtide.batches.results import Result
 from ebbtide.batches.watch import Progress
@@ -186,13 +187,8 @@ def result_list(page: Page[Result]) -> bytes:
 
 
 def _list_page(page: Page[Source], render: Callable[[Source], Wire]) -> ListPage[Wire]:
-    data: Sequence[Wire] = [render(item) for item in page.items]
-    return ListPage(
-        data=list(data),
-        has_more=page.has_more,
-        first_id=data[0].id if data else None,
-        last_id=data[-1].id if data else None,
-    )
+    data = [render(item) for item in page.items]
+    return list_page(data, [one.id for one in data], page.has_more)
 
 
 def _counts(job: Job) -> RequestCounts:
