@@ -26,6 +26,7 @@ from ebbtide.api.admin import (
     batch_requests,
     config,
     provider_routes,
+    purges,
     requests,
 )
 from ebbtide.api.answers import answer_error
@@ -46,6 +47,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *webhook.ROUTES,
     *account.ROUTES,
     *accounts.ROUTES,
+    *purges.ROUTES,
     *batch_jobs.ROUTES,
     *batch_models.ROUTES,
     *batch_requests.ROUTES,

@@ -9,11 +9,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ebbtide.accounts import directory, keys, quotas
+from ebbtide.accounts import directory, keys, purges, quotas
 from ebbtide.accounts.directory import AccountQuery, KeyWish, NewAccount
 from ebbtide.accounts.quotas import Amounts
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
+from ebbtide.api.admin.purges import AccountPurge, purge_object
 from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
@@ -38,6 +39,9 @@ LIMIT = IntegerParameter("limit", 100, 1, 1_000, "Entries in a page")
 SEARCH = TextParameter("search", "A part of the name, or the id")
 ROLE = ChoiceParameter("role", "any", ("any", *(role.value for role in Role)), "Only accounts of this role")
 STATE = ChoiceParameter("state", "any", ("any", "active", "suspended"), "Only accounts in this state")
+PERMANENT = ChoiceParameter(
+    "permanent", "false", ("true", "false"), "Remove it for good, with its batches, files, webhook and keys"
+)
 _NONE = Amounts(None, None)
 _Amount = Decimal | msgspec.UnsetType | None
 
@@ -104,8 +108,17 @@ async def change_account(gateway: Gateway, request: Request, principal: Principa
 
 
 async def delete_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    if PERMANENT.read(request) == "true":
+        return await _purge_account(gateway, request, principal)
     account = await _change(gateway, request, principal, {"state": "deleted"})
     return answer_json(AccountDeleted(account.id))
+
+
+async def _purge_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    account_id, now = request.path_params["id"], gateway.clock.now()
+    purge = await purges.purge_account(gateway.database, account_id, principal.actor, now)
+    gateway.authenticator.forget()
+    return answer_json(purge_object(purge), 202)
 
 
 async def _change(gateway: Gateway, request: Request, principal: Principal, given: dict[str, Any]) -> Any:
@@ -176,7 +189,7 @@ ROUTES: tuple[Endpoint, ...] = (
         "/admin/accounts/{id}",
         delete_account,
         "Delete an account: its keys stop working and its name is free",
-        _described(None, AccountDeleted, 404, 409),
+        Described(answer=AccountDeleted, more=((202, AccountPurge),), parameters=(PERMANENT,), errors=(400, 404, 409)),
     ),
     Admin(
         "GET",
