@@ -14,7 +14,7 @@ from ebbtide.accounts.oidc.config import load_oidc
 from ebbtide.accounts.oidc.flow import link
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.purges import Purge
-from ebbtide.accounts.quotas import Amounts, set_concurrency, set_quotas, usd_text
+from ebbtide.accounts.quotas import Amounts, Cap, set_concurrency, set_quotas, usd_text
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions
 from ebbtide.accounts.setup import renew_code
@@ -30,7 +30,8 @@ from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
 app = App(name="accounts", help="Accounts: who may use the gateway, and as what.")
-_COLUMNS = ("name", "role", "state", "daily_quota_usd", "monthly_quota_usd", "max_concurrency", "created_at", "id")
+_QUOTAS = ("daily_quota_usd", "monthly_quota_usd")
+_COLUMNS = ("name", "role", "state", *_QUOTAS, "max_concurrency", "batch_max_concurrency", "created_at", "id")
 _HERE = DatabaseFlags()
 
 
@@ -150,11 +151,20 @@ async def quota(
 
 
 @app.command
-async def concurrency(account: str, cap: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
-    """Set how many interactive requests an account may run at once: a number, 0 for any, `role` for its role's."""
+async def concurrency(
+    account: str, cap: str, /, *, batch: bool = False, json: AsJson = False, flags: DatabaseFlags = _HERE
+) -> None:
+    """Set how many interactive requests an account may run at once: a number, 0 for any, `role` for its role's.
+
+    Parameters
+    ----------
+    batch
+        Set how many batch requests it may run at once instead, over all models.
+    """
+    wanted = Cap("batch_max_concurrency" if batch else "max_concurrency", _read_cap(cap))
     async with open_database(read_config(flags)) as database:
         found = await accounts.find_account(database, account)
-        await set_concurrency(database, found.id, _read_cap(cap), actor(), SystemClock().now())
+        await set_concurrency(database, found.id, wanted, actor(), SystemClock().now())
         changed = await accounts.find_account(database, found.id)
     _print([changed], json)
 
@@ -256,5 +266,6 @@ def _row(account: Account) -> dict[str, object]:
         "daily_quota_usd": usd_text(account.daily_quota_usd),
         "monthly_quota_usd": usd_text(account.monthly_quota_usd),
         "max_concurrency": account.max_concurrency,
+        "batch_max_concurrency": account.batch_max_concurrency,
         "created_at": account.created_at,
     }

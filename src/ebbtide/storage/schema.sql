@@ -772,7 +772,7 @@ create table audit_log (
 -- What happened to an account, newest first (records.list_audit).
 create index audit_log_account on audit_log (account_id, id) where account_id is not null;
 -- By whom, what, to which thing, and when, newest first (records.list_audit).
-create index audit_log_actor on audit_log (actor, id);
-create index audit_log_action on audit_log (action, id);
+create index audit_log_actor on audit_log (actor collate "C", id);
+create index audit_log_action on audit_log (action collate "C", id);
 create index audit_log_object on audit_log (object, id);
 create index audit_log_at on audit_log (at, id);

@@ -23,7 +23,7 @@ from ebbtide.batches import end_store
 from ebbtide.delivery import store as delivery_store
 from ebbtide.errors import Conflict, NotFound, Unauthenticated
 from ebbtide.files.leases import reading
-from ebbtide.records.audit import list_audit
+from ebbtide.records.audit import AuditFilter, list_audit
 from ebbtide.records.content import add_contents, get_content, pack_content
 from ebbtide.storage.pool import Database
 from ebbtide.worker.purge import purge_accounts
@@ -105,7 +105,9 @@ async def test_everything_goes_once_no_lease_holds_it(world: World) -> None:
     assert (logged, spent) == (3 + len(running) + 1, 3 + len(running))
     async with world.database.connection() as conn:
         assert await get_content(conn, NOON, "req_1") is None
-    actions = [entry.action for entry in (await list_audit(world.database, account_id=world.owner.account_id)).entries]
+    actions = [
+        entry.action for entry in (await list_audit(world.database, AuditFilter(world.owner.account_id))).entries
+    ]
     assert actions == ["account.purged", "account.purge"]
 
 

@@ -56,13 +56,15 @@ class AccountDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AccountChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to change; what is left out stays. A null quota takes it away."""
+    """What is to change; what is left out stays. A null quota takes it away, a null cap lets the role's hold."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     role: RoleName | msgspec.UnsetType = msgspec.UNSET
     state: Literal["active", "suspended"] | msgspec.UnsetType = msgspec.UNSET
     daily_quota_usd: _Amount = msgspec.UNSET
     monthly_quota_usd: _Amount = msgspec.UNSET
+    max_concurrency: int | msgspec.UnsetType | None = msgspec.UNSET
+    batch_max_concurrency: int | msgspec.UnsetType | None = msgspec.UNSET
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent, as an Account holds them."""
@@ -87,7 +89,7 @@ async def list_accounts(gateway: Gateway, request: Request, principal: Principal
         LIMIT.read(request),
     )
     page = await directory.page_accounts(gateway.database, query)
-    data = [account_object(account) for account in page.items]
+    data = [account_object(account, gateway.settings.current) for account in page.items]
     return answer_json(list_page(data, [one.id for one in data], page.has_more))
 
 
@@ -95,16 +97,18 @@ async def create_account(gateway: Gateway, request: Request, principal: Principa
     draft = parse_body(await read_body(request, MIB), AccountDraft)
     new = NewAccount(draft.name, Role(draft.role), Amounts(draft.daily_quota_usd, draft.monthly_quota_usd))
     account = await directory.add_account(gateway.database, new, principal.actor, gateway.clock.now())
-    return answer_json(account_object(account))
+    return answer_json(account_object(account, gateway.settings.current))
 
 
 async def get_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    return answer_json(account_object(await directory.get_account(gateway.database, request.path_params["id"])))
+    account = await directory.get_account(gateway.database, request.path_params["id"])
+    return answer_json(account_object(account, gateway.settings.current))
 
 
 async def change_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
     given = parse_body(await read_body(request, MIB), AccountChange).given()
-    return answer_json(account_object(await _change(gateway, request, principal, given)))
+    account = await _change(gateway, request, principal, given)
+    return answer_json(account_object(account, gateway.settings.current))
 
 
 async def delete_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -181,7 +185,7 @@ ROUTES: tuple[Endpoint, ...] = (
         "PATCH",
         "/admin/accounts/{id}",
         change_account,
-        "Rename, promote, suspend or resume an account, or set its quotas",
+        "Rename, promote, suspend or resume an account, or set its quotas and caps",
         _described(AccountChange, AccountObject, 400, 404, 409, 413),
     ),
     Admin(

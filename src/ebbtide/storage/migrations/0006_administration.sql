@@ -51,7 +51,7 @@ create table route_health (
 ) with (fillfactor = 50);
 
 -- By whom, what, to which thing, and when, newest first (records.list_audit).
-create index audit_log_actor on audit_log (actor, id);
-create index audit_log_action on audit_log (action, id);
+create index audit_log_actor on audit_log (actor collate "C", id);
+create index audit_log_action on audit_log (action collate "C", id);
 create index audit_log_object on audit_log (object, id);
 create index audit_log_at on audit_log (at, id);
