@@ -1,4 +1,7 @@
-"""An account's batches, removed for good: cancelled, hidden as soon as no lease holds them, then removed in steps."""
+"""An account's batches, removed for good: cancelled, hidden as soon as no lease holds them, then removed in steps.
+
+Each of the three is a transaction of its own, in which batches are locked once and in order.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,21 @@ _STEP_BATCHES: Final = 50
 _STEP_ROWS: Final = 5_000
 
 
-async def remove_batches(conn: Connection, account_id: str, asked_at: datetime, now: datetime) -> Step:
-    """One bounded step; done when it found nothing left. `asked_at`: since when the account is to go."""
+async def stop_batches(conn: Connection, account_id: str, now: datetime) -> None:
+    """Cancel some of the account's unfinished batches."""
     if await conn.fetch(_Q["stop_account"], account_id, now, _STEP_BATCHES, *KNOWN):
         await notify(conn, DUTY_CHANNEL)
+
+
+async def hide_batches(conn: Connection, account_id: str, asked_at: datetime, now: datetime) -> None:
+    """Hide some that no lease holds. `asked_at`: since when the account is to go; seals are not waited for for ever."""
     impatient = now - asked_at > SEAL_PATIENCE
     for batch in await conn.fetch(_Q["idle_of_account"], account_id, impatient, _STEP_BATCHES, *KNOWN):
         await hide_batch(conn, batch["no"], (batch["id"], batch["input_id"]), now)
+
+
+async def remove_batches(conn: Connection, account_id: str, now: datetime) -> Step:
+    """Remove some rows of hidden ones, and in the end what else is kept for the account; done when nothing was left."""
     removed = await _remove_hidden(conn, account_id, now)
     row = await conn.fetchrow(_Q["standing_of_account"], account_id, *KNOWN)
     assert row is not None

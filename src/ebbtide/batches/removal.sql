@@ -30,12 +30,12 @@ where account_id = $1 and deleted_at is null
 order by no limit $3 for no key update;
 
 -- name: removable_of_account
--- Some of its hidden batches that nobody reads.
+-- Some of its hidden batches that nobody reads, locked in order.
 select no from batch_jobs j
 where account_id = $1 and deleted_at is not null and deleted_at <= $2
   and api_surface = any($4) and target = any($5) and schema_version <= $6
   and not exists (select from batch_read_leases l where l.batch_no = j.no and l.expires_at > now())
-order by deleted_at limit $3;
+order by no limit $3 for update;
 
 -- name: standing_of_account
 -- How many batches an account has, hidden ones too, and what keeps any of them.

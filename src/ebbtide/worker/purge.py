@@ -14,7 +14,7 @@ import structlog
 
 from ebbtide.accounts import purges
 from ebbtide.accounts.purges import Progress, Purge
-from ebbtide.batches.removal import remove_batches
+from ebbtide.batches.removal import hide_batches, remove_batches, stop_batches
 from ebbtide.delivery.webhooks import remove_account_webhook
 from ebbtide.errors import Unavailable
 from ebbtide.files.retention import remove_account_files
@@ -44,20 +44,38 @@ async def purge_accounts(database: Database, now: datetime) -> int:
 
 
 async def purge_some(database: Database, account_id: str, now: datetime) -> int:
-    """One step for one account, in one transaction; how many rows were removed."""
-    async with database.transaction() as conn:
-        purge = await purges.lock_purge(conn, account_id)
-        if purge is None:
-            return 0
-        batches = await remove_batches(conn, account_id, purge.asked_at, now)
-        files = await remove_account_files(conn, account_id, now)
-        others = (await remove_account_webhook(conn, account_id), await remove_holds(conn, account_id))
-        steps = (batches, files, *others)
-        waits = sorted({wait for step in steps for wait in step.waits_for})
-        progress = Progress(waits, batches.left, files.left, sum(step.removed for step in steps), purge.swept_to)
-        if all(step.is_done for step in steps) and now - purge.asked_at >= QUIET:
-            progress = await _finish(conn, purge, now)
-        await purges.note_purge(conn, account_id, progress, now)
+    """One step for one account, each part of it under the removal's row; how many rows were removed."""
+    removed = 0
+    for part in (_stop, _hide, _remove):
+        async with database.transaction() as conn:
+            purge = await purges.lock_purge(conn, account_id)
+            if purge is None:
+                return removed
+            removed += await part(conn, purge, now)
+    return removed
+
+
+async def _stop(conn: Connection, purge: Purge, now: datetime) -> int:
+    await stop_batches(conn, purge.account_id, now)
+    return 0
+
+
+async def _hide(conn: Connection, purge: Purge, now: datetime) -> int:
+    await hide_batches(conn, purge.account_id, purge.asked_at, now)
+    return 0
+
+
+async def _remove(conn: Connection, purge: Purge, now: datetime) -> int:
+    account_id = purge.account_id
+    batches = await remove_batches(conn, account_id, now)
+    files = await remove_account_files(conn, account_id, now)
+    others = (await remove_account_webhook(conn, account_id), await remove_holds(conn, account_id))
+    steps = (batches, files, *others)
+    waits = sorted({wait for step in steps for wait in step.waits_for})
+    progress = Progress(waits, batches.left, files.left, sum(step.removed for step in steps), purge.swept_to)
+    if all(step.is_done for step in steps) and now - purge.asked_at >= QUIET:
+        progress = await _finish(conn, purge, now)
+    await purges.note_purge(conn, account_id, progress, now)
     return progress.removed
 
 

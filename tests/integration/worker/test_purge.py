@@ -13,18 +13,21 @@ from typing import Any
 
 import pytest
 from tests.domain import NOON, World, answered, insert_open, jsonl, new_account, request
+from tests.fake_upstream import Behaviour
 from tests.gateway import until
 
 from ebbtide.accounts.accounts import delete_account
-from ebbtide.accounts.purges import Purge, get_purge, purge_account
+from ebbtide.accounts.purges import PURGE_CHANNEL, Purge, get_purge, purge_account
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import end_store
+from ebbtide.batches.progress import get_batch
 from ebbtide.delivery import store as delivery_store
 from ebbtide.errors import Conflict, NotFound, Unauthenticated
 from ebbtide.files.leases import reading
 from ebbtide.records.audit import AuditFilter, list_audit
 from ebbtide.records.content import add_contents, get_content, pack_content
+from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Database
 from ebbtide.worker.purge import purge_accounts
 
@@ -109,6 +112,34 @@ async def test_everything_goes_once_no_lease_holds_it(world: World) -> None:
         entry.action for entry in (await list_audit(world.database, AuditFilter(world.owner.account_id))).entries
     ]
     assert actions == ["account.purged", "account.purge"]
+
+
+async def test_workers_do_it_while_they_run_requests(world: World) -> None:
+    world.upstream.decide = lambda _: Behaviour(latency=60)
+    world.set(batch_model_concurrency=2)
+    job = await world.many(50)
+    other = await world.account("other")
+    async with world.worker():
+        await world.upstream.arrived.get()
+        await purge_account(world.database, world.owner.account_id, "cli:root", NOON)
+
+        async def waits() -> bool:
+            return (await get_purge(world.database, world.owner.account_id)).waits_for == ["running_requests"]
+
+        await world.until(waits)
+        world.upstream.decide = None
+        world.upstream.hurry()
+        kept = await world.many(5, owner=other)
+
+        async def is_purged() -> bool:
+            world.clock.move(minutes=1)
+            async with world.database.transaction() as conn:
+                await notify(conn, PURGE_CHANNEL)
+            return (await get_purge(world.database, world.owner.account_id)).state == "purged"
+
+        await world.until(is_purged)
+        assert await world.value("select count(*) from batch_jobs where no = $1", job.no) == 0
+        assert (await get_batch(world.database, other, kept.id)).total == 5
 
 
 async def test_deliveries_and_interactive_requests_are_waited_for(world: World) -> None:
