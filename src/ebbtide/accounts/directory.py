@@ -71,7 +71,10 @@ class Spent:
 
 
 async def page_accounts(database: Database, query: AccountQuery) -> Page[Account]:
-    """Living accounts, oldest first. Raises InvalidRequest for a cursor that is no account's."""
+    """Living accounts, or deleted ones where these are asked for, oldest first.
+
+    Raises InvalidRequest for a cursor that is no account's.
+    """
     async with database.connection() as conn:
         if query.after is not None and not await conn.fetchval(_Q["knows_account"], query.after):
             raise InvalidRequest("after is not the id of an account", param="after")

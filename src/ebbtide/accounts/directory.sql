@@ -1,10 +1,11 @@
 -- Accounts and keys as administrators and their owners list and change them.
 
 -- name: page_accounts
--- A page of living accounts, oldest first, after the account $1; by a part of the name or the id ($2), role, state.
+-- A page of living accounts, or else of deleted ones, oldest first, after the account $1; by a part of the name or the id
+-- ($2), role, state.
 select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency, batch_max_concurrency
 from accounts
-where state <> 'deleted'
+where (state = 'deleted') = coalesce($4 = 'deleted', false)
   and ($1::text is null or (created_at, id) > (select created_at, id from accounts where id = $1))
   and ($2::text is null or id = $2 or position(lower($2) in lower(name)) > 0)
   and ($3::text is null or role = $3) and ($4::text is null or state = $4)

@@ -38,7 +38,9 @@ AFTER = TextParameter("after", "The last_id of the page before")
 LIMIT = IntegerParameter("limit", 100, 1, 1_000, "Entries in a page")
 SEARCH = TextParameter("search", "A part of the name, or the id")
 ROLE = ChoiceParameter("role", "any", ("any", *(role.value for role in Role)), "Only accounts of this role")
-STATE = ChoiceParameter("state", "any", ("any", "active", "suspended"), "Only accounts in this state")
+STATE = ChoiceParameter(
+    "state", "any", ("any", "active", "suspended", "deleted"), "Only accounts in this state; any but deleted without it"
+)
 PERMANENT = ChoiceParameter(
     "permanent", "false", ("true", "false"), "Remove it for good, with its batches, files, webhook and keys"
 )
