@@ -13,7 +13,17 @@ from tests.fake_upstream import Behaviour, FakeUpstream, Received, closed_port
 from ebbtide.catalog.model import Model, Route, TimeLimits
 from ebbtide.dispatch.breaker import BreakerRules
 from ebbtide.dispatch.dispatcher import Dispatcher, Rules
-from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts, charge_unknown, used
+from ebbtide.dispatch.outcome import (
+    Answered,
+    Call,
+    Failed,
+    Outcome,
+    Source,
+    Timeouts,
+    charge_unknown,
+    is_retryable,
+    used,
+)
 from ebbtide.dispatch.send import Sender
 
 FIRST, LAST = 1e12, 1e-12
@@ -353,6 +363,19 @@ async def test_a_server_that_does_not_begin_is_left_for_a_person_and_final_for_a
     assert answered(await dispatcher.call(call(both))).route == "b"
     told = failed(await dispatcher.call(call(both, "batch")))
     assert (told.kind, told.code, told.status, two.count) == ("first_byte_timeout", "timeout", 504, 1)
+
+
+async def test_a_batched_request_that_times_out_on_its_second_route_has_timed_out(
+    one: FakeUpstream, two: FakeUpstream, dispatcher: Dispatcher
+) -> None:
+    """For good, whatever the first route said: a person's request would have gone on to a third."""
+    both = model(route(one, "a", FIRST), route(two, "b", LAST), time_limits=TimeLimits(first_byte=0.2))
+    one.decide = lambda _: Behaviour(status=500)
+    two.decide = lambda _: Behaviour("stall")
+    told = failed(await dispatcher.call(call(both, "batch")))
+    assert (told.kind, told.route, is_retryable(told)) == ("first_byte_timeout", "b", False)
+    told = failed(await dispatcher.call(call(both)))
+    assert (told.kind, told.route) == ("status", "a")
 
 
 async def test_a_models_own_times_are_told_apart(dispatcher: Dispatcher, one: FakeUpstream) -> None:
