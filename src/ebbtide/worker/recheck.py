@@ -1,5 +1,6 @@
-"""What is checked once more while an item waits at a worker for its slot: whether its batch, creator and money still let
-it start. A claim checked the same, but that may be minutes ago.
+"""What is checked once more while an item waits at a worker for its slot: batch, creator and money.
+
+The claim checked the same, but that may be minutes ago.
 """
 
 from __future__ import annotations
