@@ -295,7 +295,8 @@ async def test_what_waits_for_a_slot_goes_back_when_the_money_is_gone(world: Wor
     job = await world.many(4)
 
     async def running(count: int) -> bool:
-        return sum(item["state"] == "running" for item in await world.items(job)) == count
+        states = await world.states(job)
+        return list(states.values()).count("running") == count
 
     async with world.worker():
         await world.until(lambda: running(2))  # one runs, and one waits for its slot
