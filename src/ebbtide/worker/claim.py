@@ -63,6 +63,7 @@ class Claimer:
         self._pace = pace
         self._holdings = holdings
         self._waiting: dict[str, _Waiting] = {}
+        self._probes: Counter[str] = Counter()  # how many were claimed, by model
 
     def look_again(self) -> None:
         """Something changed in the queues: read the candidates afresh."""
@@ -140,8 +141,8 @@ class Claimer:
             states,
         )
         room = await self._room(conn, work_round)
-        if room.probe is not None:
-            paying = candidates_for_probe(paying, room.probe)
+        if room.is_probe:
+            paying = candidates_for_probe(paying, self._probes[model])
         # From here to the next await nothing moves: the lanes are read, and what shrinks shrinks at once.
         shares = self._shares(work_round, paying, usage)
         here = room_here(room.slots, usage.held, work_round.worker_no)
@@ -155,6 +156,7 @@ class Claimer:
             if self._lanes.generation == generation:
                 works.extend(taken)
                 self._holdings.add(works)
+            self._probes[model] += room.is_probe
             self._note_taken(model, dict(takes), Counter(work.batch.no for work in works))
         kept = await self._record_slots(conn, work_round, shares, limits, works)
         if _gives_up(usage.held, work_round.worker_no, kept):

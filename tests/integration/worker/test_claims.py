@@ -13,6 +13,7 @@ from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import claim_store as store
 from ebbtide.batches.cancel import cancel_batch, delete_batch
+from ebbtide.dispatch.outcome import Outcome
 from ebbtide.worker.claim import LeaseLost
 
 
@@ -318,6 +319,27 @@ async def test_a_batch_that_only_fails_does_not_keep_its_model_at_rest(world: Wo
             return
         assert await hands.claim() == []
     raise AssertionError("the good batch was never asked")
+
+
+@pytest.mark.parametrize("is_one_account", [True, False])
+@pytest.mark.parametrize("says_nothing", [failed(400), failed(504, "timeout")], ids=["refused", "timed out"])
+async def test_probes_that_say_nothing_of_the_models_health_keep_it_from_nobody(
+    world: World, is_one_account: bool, says_nothing: Outcome
+) -> None:
+    world.set(batch_model_concurrency=5)
+    other = world.owner if is_one_account else await world.account("other")
+    silent, good = await world.many(100), await world.many(3, owner=other)
+    hands = await world.hands()
+    await hands.claim()
+    await hands.settle(*((work, failed(500)) for work in list(hands.running)))
+    world.clock.move(minutes=16)
+    for _ in range(3):
+        await hands.claim()
+        (probe,) = hands.running
+        if probe.batch.no == good.no:
+            return
+        await hands.settle((probe, says_nothing))
+    raise AssertionError(f"only {silent.id} was asked")
 
 
 async def test_a_role_that_was_lowered_starts_nothing_and_frees_its_slots(world: World) -> None:
