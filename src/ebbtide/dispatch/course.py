@@ -25,6 +25,13 @@ from ebbtide.dispatch.plan import nothing_free
 from ebbtide.dispatch.standing import Pass, Standing
 
 
+@dataclass(slots=True)
+class Departure:
+    """Whether a call has been handed to the network: before that, nobody can have run it."""
+
+    has_begun: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """A call's turn at one route: entered, and to be left again."""
@@ -43,6 +50,7 @@ class Course:
     ) -> None:
         self.call = call
         self.ends_at = now + timeouts.total
+        self.departure = Departure()
         self._began_at = now
         self._left = list(routes)
         self._timeouts = timeouts
