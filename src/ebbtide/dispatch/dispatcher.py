@@ -145,7 +145,7 @@ class Dispatcher:
         now = self._monotonic()
         if len(routes) > 1:
             routes = self._preferred(routes, call, now)
-        timeouts = _limited(call.timeouts or self._timeouts, model.time_limits)
+        timeouts = _limited(call.timeouts, self._timeouts, model.time_limits)
         return Course(call, routes, timeouts, lambda route: self._standings.of(model, route), now)
 
     def _preferred(self, routes: Sequence[Route], call: Call, now: float) -> Sequence[Route]:
@@ -271,13 +271,18 @@ class Dispatcher:
 
 
 @lru_cache(maxsize=256)
-def _limited(timeouts: Timeouts, own: TimeLimits | None) -> Timeouts:
-    """A call's times with the model's own in their place; of two limits for the whole, the lower one."""
+def _limited(given: Timeouts | None, default: Timeouts, own: TimeLimits | None) -> Timeouts:
+    """A call's times, or the default ones, with the model's own in their place.
+
+    Of two limits for the whole the lower one holds where the call brings its own: somebody waits no longer than that.
+    """
+    timeouts = given or default
     if own is None:
         return timeouts
+    total = own.total or timeouts.total
     return Timeouts(
         connect=own.connect or timeouts.connect,
-        total=min(own.total or timeouts.total, timeouts.total),
+        total=total if given is None else min(total, given.total),
         gap=own.gap or timeouts.gap,
         first_byte=own.first_byte or timeouts.first_byte,
     )

@@ -391,6 +391,17 @@ async def test_a_models_own_times_are_told_apart(dispatcher: Dispatcher, one: Fa
         assert streaming.failed.kind == "gap_timeout"
 
 
+async def test_a_models_own_total_may_be_longer_for_a_batch_and_not_for_a_person(one: FakeUpstream) -> None:
+    one.latency = 0.6
+    patient = model(route(one, "a"), time_limits=TimeLimits(total=30))
+    short = Timeouts(total=0.2)
+    async with Sender() as sender:
+        dispatcher = Dispatcher(sender, timeouts=short)
+        assert answered(await dispatcher.call(call(patient, "batch"))).route == "a"
+        asked = msgspec.structs.replace(call(patient), timeouts=short)
+        assert failed(await dispatcher.call(asked)).kind == "timeout"
+
+
 async def test_weight_zero_is_configured_and_unused(
     dispatcher: Dispatcher, one: FakeUpstream, two: FakeUpstream
 ) -> None:
