@@ -52,14 +52,17 @@ class Process:
 
 
 @asynccontextmanager
-async def running(arguments: Sequence[str], environ: Mapping[str, str] | None = None) -> AsyncIterator[Process]:
-    """`python …` from its first line on; SIGTERM at the end."""
+async def running(
+    arguments: Sequence[str], environ: Mapping[str, str] | None = None, *, quiet: bool = False
+) -> AsyncIterator[Process]:
+    """`python …` from its first line on; SIGTERM at the end. `quiet` drops what it writes to standard error."""
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         *arguments,
         cwd=ROOT,
         env={**os.environ, **(environ or {})},
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL if quiet else None,
         limit=64 * MIB,
     )
     assert child.stdout is not None
