@@ -75,7 +75,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, Answer]) -
     """Do `work` and return what it returns, but cancel it and raise ClientDisconnect when the client goes away.
 
     The request's body must have been read: what `receive` still tells is only the end of the connection.
-    The work is done in the caller's own task: one more for each request, and waiting for two, costs three times as much.
+    The work is done in the caller's own task: one more for each request, and waiting for two, costs thrice as much.
     """
     task = asyncio.current_task()
     assert task is not None
