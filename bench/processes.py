@@ -37,6 +37,10 @@ class Process:
         """Bytes resident now."""
         return self._status("VmRSS")
 
+    def open_files(self) -> int:
+        """Files and sockets it holds open."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
     def peak(self) -> int:
         """The most bytes resident since the start or the last `forget_peak`."""
         return self._status("VmHWM")
@@ -153,6 +157,6 @@ class Upstream:
 
 
 @asynccontextmanager
-async def upstream(latency: float = 0.0) -> AsyncIterator[Upstream]:
-    async with running(["-m", "bench.upstream", "--latency", str(latency)]) as process:
+async def upstream(latency: float = 0.0, port: int = 0) -> AsyncIterator[Upstream]:
+    async with running(["-m", "bench.upstream", "--latency", str(latency), "--port", str(port)]) as process:
         yield Upstream(process.said)

@@ -119,6 +119,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+
     def data_received(self, data: bytes) -> None:
         data = self._pending + data if self._pending else data
         end = data.find(b"\r\n\r\n")
@@ -150,7 +153,7 @@ class Connection(asyncio.Protocol):
 
         def write_next() -> None:
             piece = next(pieces, None)
-            if piece is not None:
+            if piece is not None and self._transport is not None:
                 self._write(piece)
                 loop.call_later(self._counted.latency, write_next) if self._counted.latency else loop.call_soon(
                     write_next
@@ -172,9 +175,10 @@ def _length(head: bytes) -> int:
     return int(found.group(1)) if found else 0
 
 
-async def serve(latency: float) -> None:
+async def serve(latency: float, port: int) -> None:
     counted = Counted(latency)
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(counted), "127.0.0.1", 0, backlog=1024)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(counted), "127.0.0.1", port, backlog=1024)
     sys.stdout.write(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await asyncio.Event().wait()
@@ -183,5 +187,7 @@ async def serve(latency: float) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
+    parser.add_argument("--port", type=int, default=0)
+    given = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
-        uvloop.run(serve(parser.parse_args().latency))
+        uvloop.run(serve(given.latency, given.port))
