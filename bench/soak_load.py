@@ -141,7 +141,7 @@ class Load:
             try:
                 await one()
             except aiohttp.ClientError as error:
-                self.surprises[f"{one.__name__}: {type(error).__name__}"] += 1  # type: ignore[attr-defined]
+                self.surprises[f"{one.__name__}: {type(error).__name__}"] += 1
             with suppress(TimeoutError):
                 async with asyncio.timeout(every * self._rng.uniform(0.5, 1.5)):
                     await self._stopped.wait()
