@@ -59,6 +59,7 @@ from ebbtide.proxy.purse import Purse
 from ebbtide.proxy.slots import Slots
 from ebbtide.pulse import Pulse
 from ebbtide.records import metrics
+from ebbtide.records.footprint import footprint
 from ebbtide.records.log_days import add_days, keeping_log
 from ebbtide.records.request_log import RequestLog
 from ebbtide.settings.snapshot import SettingsSource
@@ -229,7 +230,7 @@ def _pulse(config: Config, database: Database) -> Pulse:
             (metrics.BUILD_INFO, (__version__, platform.python_version()), 1),
         ]
 
-    pulse.gauges.append(gauges)
+    pulse.gauges += [gauges, footprint]
     return pulse
 
 

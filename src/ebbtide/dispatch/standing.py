@@ -83,6 +83,14 @@ class Standing:
         """Whether a call may go to it now: its circuit and its keys let it through, and there is room."""
         return self.limiter.has_room and not self.ready_in(now)
 
+    def free(self, now: float) -> int | None:
+        """How many more calls may go to it now, less than 0 when some run beyond its limit; None when it has none."""
+        if self.ready_in(now):
+            return 0
+        if not self.breaker.is_closed:
+            return int(self.limiter.has_room)
+        return None if self.limiter.limit is None else self.limiter.limit - self.limiter.in_flight
+
     def waits_for_probe(self, now: float) -> bool:
         """Whether the next call to it will tell whether its circuit closes."""
         return not self.breaker.is_closed and self.breaker.may_pass(now)
