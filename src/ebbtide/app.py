@@ -181,7 +181,7 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         for duty in (*catalog.duties(), *following, log_duty):
             duties.repeat(duty)
         pulse = _pulse(config, database)
-        dispatcher = _dispatcher(sender, settings)
+        dispatcher = _dispatcher(sender, settings, catalog)
         pulse.gauges.append(dispatcher.gauges)
         process = process_name()
         duties.repeat(HealthReporter(database, dispatcher, process).duty())
@@ -191,17 +191,20 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         yield running
 
 
-def _dispatcher(sender: Sender, settings: SettingsSource) -> ObservedDispatcher:
+def _dispatcher(sender: Sender, settings: SettingsSource, catalog: PolicySource) -> ObservedDispatcher:
     def rules() -> Rules:
         now = settings.current
-        return _rules(now.routing_breaker_failures, now.routing_breaker_seconds, now.routing_affinity_minutes)
+        breaker = (now.routing_breaker_failures, now.routing_breaker_seconds)
+        return _rules(breaker, now.routing_affinity_minutes, catalog.off)
 
     return ObservedDispatcher(sender, rules=rules)
 
 
-@lru_cache(maxsize=1)  # asked for at the end of every call
-def _rules(failures: int, seconds: int, affinity_minutes: int) -> Rules:
-    return Rules(BreakerRules(failures, float(seconds), max(float(seconds), LONGEST)), affinity_minutes * 60.0)
+@lru_cache(maxsize=1)  # asked for several times in every call
+def _rules(breaker: tuple[int, int], affinity_minutes: int, off: frozenset[tuple[str, str]]) -> Rules:
+    failures, seconds = breaker
+    rules = BreakerRules(failures, float(seconds), max(float(seconds), LONGEST))
+    return Rules(rules, affinity_minutes * 60.0, off)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ may already have begun to generate. A refusal (401, 429) proves that it has not:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -21,7 +21,7 @@ from ebbtide.dispatch.outcome import (
     began_nothing,
     may_fail_over,
 )
-from ebbtide.dispatch.plan import nothing_free
+from ebbtide.dispatch.plan import OUT_OF_USE, nothing_free
 from ebbtide.dispatch.standing import Pass, Standing
 
 
@@ -80,6 +80,10 @@ class Course:
         """Seconds until the circuit and keys of a route that is left let a call through; None when none is left."""
         return min((self._stand(route).ready_in(now) for route in self._left), default=None)
 
+    def pass_over(self, off: Container[tuple[str, str]]) -> None:
+        """Go nowhere that is out of use by now; `off` by model and route id."""
+        self._left = [route for route in self._left if (self.call.model.id, route.id) not in off]
+
     def take_off(self, way: Way) -> None:
         """Another call of this request is to go elsewhere than where `way` goes."""
         self._left = [route for route in self._left if _endpoint(route) != _endpoint(way.route)]
@@ -118,6 +122,8 @@ class Course:
 
     def _not_free(self, now: float) -> Failed:
         wait = self.ready_in(now)
+        if wait is None:
+            return nothing_free(OUT_OF_USE)
         if not wait:
             return nothing_free("All servers of this model are busy", 1.0)
         return nothing_free("No server of this model is well at the moment", wait)

@@ -42,10 +42,14 @@ Ask: TypeAlias = Callable[[Course, Way], Awaitable[Answered | Streaming | Failed
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What settings say about routing. `affinity_seconds` 0: conversations stay nowhere."""
+    """What settings and administrators say about routing. `affinity_seconds` 0: conversations stay nowhere.
+
+    `off` are the routes out of use, by model and route id: calls that wait for room go there no more either.
+    """
 
     breaker: BreakerRules = field(default_factory=BreakerRules)
     affinity_seconds: float = 300.0
+    off: frozenset[tuple[str, str]] = frozenset()
 
 
 class Dispatcher:
@@ -173,15 +177,20 @@ class Dispatcher:
         return course.report(self._monotonic())
 
     def _hedge(self, course: Course) -> Way | None:
-        way = course.next(self._monotonic())
+        way = self._next(course, self._monotonic())
         self.hedges += way is not None
         return way
+
+    def _next(self, course: Course, now: float) -> Way | None:
+        if off := self._rules().off:
+            course.pass_over(off)
+        return course.next(now)
 
     async def _enter(self, course: Course) -> Way | None:
         """The next way, once there is room on one; batched requests wait for a circuit to let them through too."""
         call, now = course.call, self._monotonic()
         until = min(course.ends_at, now + _PATIENCE[call.source])
-        while (way := course.next(now)) is None and now < until:
+        while (way := self._next(course, now)) is None and now < until:
             ready_in = course.ready_in(now)
             if ready_in is None or (ready_in and call.source == "interactive"):
                 break
