@@ -197,16 +197,14 @@ class Claimer:
 
     def _shares(self, work_round: Round, candidates: Sequence[Candidate], usage: _Usage) -> list[Share]:
         queued: Counter[str] = Counter()
-        roles: dict[str, Role] = {}
         for candidate in candidates:
             queued[candidate.account_id] += candidate.queued
-            roles[candidate.account_id] = candidate.role
         lanes = self._lanes.of_model(work_round.model)
         shares = []
         for account_id, state in usage.states.items():
             lane = lanes.get(account_id)
-            role = roles.get(account_id) or (lane.waiting[0].role if lane and lane.waiting else None)
-            cap = (work_round.settings.batch_role_concurrency(role.value) if role else 0) or _UNLIMITED
+            role_cap = work_round.settings.batch_role_concurrency(state.role.value)
+            cap = (role_cap if state.own_cap is None else state.own_cap) or _UNLIMITED
             used = usage.elsewhere.get(account_id, 0) + usage.by_others(account_id, work_round.worker_no)
             shares.append(
                 Share(
@@ -286,6 +284,6 @@ def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:
 
 
 def _news_of_caps(shares: Sequence[Share], states: dict[str, UserState]) -> dict[str, bool]:
-    """Accounts that their role's cap holds back since now, or no longer."""
+    """Accounts that their cap holds back since now, or no longer."""
     held_back = {s.account_id: s.in_flight + s.waiting + s.queued > s.most for s in shares}
     return {account: at_cap for account, at_cap in held_back.items() if at_cap != states[account].at_cap}

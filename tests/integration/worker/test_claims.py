@@ -11,6 +11,7 @@ import pytest
 from tests.domain import Hands, World, answered, books, failed, insert_open
 from tests.fake_upstream import Behaviour
 
+from ebbtide.accounts.quotas import Cap, set_concurrency
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import claim_store as store
@@ -123,6 +124,21 @@ async def test_a_roles_cap_is_one_over_all_workers_and_models(world: World) -> N
     # What one that is gone held is free for the others.
     await world.lapse(first.worker_no)
     assert len(await second.claim()) == 3
+
+
+async def test_an_accounts_own_cap_goes_before_its_roles(world: World) -> None:
+    world.set(batch_role_concurrency_internal=3)
+    await open_batch(world, 20)
+    hands = await world.hands()
+    for cap, running in ((2, 2), (0, 20), (None, 20)):
+        wish = Cap("batch_max_concurrency", cap)
+        await set_concurrency(world.database, world.owner.account_id, wish, "cli:root", world.clock.now())
+        await hands.claim()
+        assert len(hands.running) == running
+    await hands.settle(*((work, answered()) for work in hands.running[2:]))
+    await open_batch(world, 20)
+    await hands.claim()
+    assert len(hands.running) == 3
 
 
 async def test_slots_of_a_model_move_to_a_worker_whose_account_is_at_its_cap_elsewhere(world: World) -> None:
