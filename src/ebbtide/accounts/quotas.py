@@ -35,6 +35,9 @@ _WORDS: Final[dict[PauseReason, str]] = {
 }
 
 
+_ZERO: Final = Decimal(0)
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """A key's limits and its account's, in USD, and what was charged against each. None: no limit."""
@@ -50,13 +53,14 @@ class Limits:
     key_day: Decimal
     key_month: Decimal
 
-    def used_up(self) -> PauseReason | None:
-        """The first limit that charges alone have reached."""
-        if _reached(self.daily_quota_usd, self.account_day):
+    def used_up(self, account: Decimal = _ZERO, key: Decimal = _ZERO) -> PauseReason | None:
+        """The first limit that charges have reached, alone or with what the account's and the key's requests hold."""
+        if _reached(self.daily_quota_usd, self.account_day + account):
             return "daily_quota"
-        if _reached(self.monthly_quota_usd, self.account_month):
+        if _reached(self.monthly_quota_usd, self.account_month + account):
             return "monthly_quota"
-        if _reached(self.daily_budget_usd, self.key_day) or _reached(self.monthly_budget_usd, self.key_month):
+        by_day = _reached(self.daily_budget_usd, self.key_day + key)
+        if by_day or _reached(self.monthly_budget_usd, self.key_month + key):
             return "key_budget"
         return None
 

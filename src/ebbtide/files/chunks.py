@@ -50,7 +50,7 @@ class ChunkPacker:
         self._taken = 0
         self._scanned = 0  # no end of line before this in what is pending
         self._spool = tempfile.SpooledTemporaryFile(max_size=4 << 20)  # noqa: SIM115  closed by close()
-        self._zstd = zstandard.ZstdCompressor(level=3)
+        self._zstd: zstandard.ZstdCompressor | None = zstandard.ZstdCompressor(level=3)
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +61,12 @@ class ChunkPacker:
         self.close()
 
     def close(self) -> None:
+        """Let go of all that is large: a failed upload may hold the packer until the garbage collector comes,
+        which is seldom.
+        """
         self._spool.close()
+        self._pending = bytearray()
+        self._zstd = None
 
     def write(self, data: bytes | memoryview) -> None:
         """Add raw bytes; chunks are cut at the last end of line once a mebibyte is there."""
@@ -117,6 +122,7 @@ class ChunkPacker:
         return end
 
     def _pack(self, length: int) -> None:
+        assert self._zstd is not None, "the packer is closed"
         view = memoryview(self._pending)
         packed = self._zstd.compress(view[:length])
         view.release()
