@@ -58,6 +58,7 @@ from ebbtide.proxy.purse import Purse
 from ebbtide.proxy.slots import Slots
 from ebbtide.pulse import Pulse
 from ebbtide.records import metrics
+from ebbtide.records.capture import Captures
 from ebbtide.records.log_days import add_days, keeping_log
 from ebbtide.records.request_log import RequestLog
 from ebbtide.settings.snapshot import SettingsSource
@@ -341,7 +342,7 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
 
 
 def _interactive(parts: _Parts, duties: Duties, stop: Stop) -> Interactive:
-    log = RequestLog(parts.database, parts.process)
+    log = RequestLog(parts.database, parts.process, Captures(lambda: parts.settings.current.db_store_full_content))
     purse = Purse(parts.database, parts.settings, parts.clock, parts.process)
     slots = Slots(parts.database, parts.process)
     for duty in (log.duty(), purse.duty(parts.listener), slots.duty(parts.listener)):

@@ -34,6 +34,7 @@ from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.protocol import LimitedProtocol
 from ebbtide.api.routing import Endpoint, build_router
 from ebbtide.api.user import account, usage
+from ebbtide.api.user import requests as user_requests
 from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
 
@@ -55,6 +56,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *session.ROUTES,
     *oidc.ROUTES,
     *requests.ROUTES,
+    *user_requests.ROUTES,
     *usage.ROUTES,
     *ops.ROUTES,
 )

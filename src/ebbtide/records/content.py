@@ -16,11 +16,9 @@ from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 LONGEST_BYTES: Final = 1 << 20
-"""How much of a request, and of an answer, is kept."""
+"""How much is kept of a request, and of an answer."""
 
 _Q = load_queries("ebbtide.records", "content.sql")
-_packer = zstandard.ZstdCompressor(level=3)
-_opener = zstandard.ZstdDecompressor()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +36,22 @@ class Content:
         return max(self.request_bytes, self.answer_bytes) > LONGEST_BYTES
 
 
-def pack_content(request: bytes, answer: bytes, answer_bytes: int | None = None) -> Content:
-    """Keep the beginnings. `answer_bytes` is the whole answer's size where `answer` is only a part of it.
+class Packer:
+    """Packs contents one after the other, in one thread: up to 2 MiB each, so it is work for one of their own."""
 
-    Compresses up to 2 MiB, so it is work for a thread when the bodies are large.
-    """
-    return Content(
-        _packer.compress(request[:LONGEST_BYTES]),
-        _packer.compress(answer[:LONGEST_BYTES]),
-        len(request),
-        len(answer) if answer_bytes is None else answer_bytes,
-    )
+    def __init__(self) -> None:
+        self._zstd = zstandard.ZstdCompressor(level=3)
+
+    def pack(self, request: bytes, answer: bytes, request_bytes: int, answer_bytes: int) -> Content:
+        """Keep the beginnings. The sizes are those of the whole, of which the bytes may be a part."""
+        pack = self._zstd.compress
+        return Content(pack(request[:LONGEST_BYTES]), pack(answer[:LONGEST_BYTES]), request_bytes, answer_bytes)
 
 
 def open_content(content: Content) -> tuple[bytes, bytes]:
     """The request's and the answer's bytes, as far as they were kept."""
-    return _opener.decompress(content.request), _opener.decompress(content.answer)
+    opener = zstandard.ZstdDecompressor()
+    return opener.decompress(content.request), opener.decompress(content.answer)
 
 
 async def add_contents(conn: Connection, rows: Sequence[tuple[datetime, str, Content]]) -> None:
@@ -61,6 +59,11 @@ async def add_contents(conn: Connection, rows: Sequence[tuple[datetime, str, Con
     if rows:
         values = [(at, name, c.request, c.answer, c.request_bytes, c.answer_bytes) for at, name, c in rows]
         await conn.execute(_Q["add_contents"], *(list(column) for column in zip(*values, strict=True)))
+
+
+async def drop_contents(conn: Connection, account_id: str, limit: int) -> int:
+    """Remove what an account's requests said, at most `limit` of them; returns how many were."""
+    return int((await conn.execute(_Q["drop_contents"], account_id, limit)).rpartition(" ")[2])
 
 
 async def get_content(conn: Connection, at: datetime, request_id: str) -> Content | None:
