@@ -217,6 +217,7 @@ create table batch_jobs (
     results_full          boolean not null default false,  -- BATCH_MAX_RESULTS_MB_PER_BATCH is reached
     name                  text,                            -- given in the console
     model                 text,                            -- where all its requests name one
+    output_seconds        integer check (output_seconds > 0),  -- how long its result files are wanted at most
 
     check (completed + failed + cancelled + expired <= total),
     check (phase not in ('sealing', 'sealed') or completed + failed + cancelled + expired = total),
