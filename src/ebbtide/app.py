@@ -181,7 +181,7 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
             duties.repeat(duty)
         pulse = _pulse(config, database)
         dispatcher = _dispatcher(sender, settings)
-        pulse.gauges.append(dispatcher.gauges)
+        pulse.gauges.append(lambda: dispatcher.gauges(catalog.current.models))
         parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), listener, pulse, oidc)
         running = await _open_doors(parts, duties, stop, stack)
         _begin_pulse(parts, duties, stop)
