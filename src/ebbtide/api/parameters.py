@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from starlette.requests import Request
 
@@ -126,6 +126,26 @@ class TimeParameter:
 
 
 @dataclass(frozen=True)
+class DayParameter:
+    """A UTC day; None when not given."""
+
+    name: str
+    about: str
+
+    def read(self, request: Request) -> date | None:
+        text = request.query_params.get(self.name)
+        if not text:
+            return None
+        try:
+            return date.fromisoformat(text)
+        except ValueError:
+            raise InvalidRequest(f"'{self.name}' must be a day, such as 2026-03-02", param=self.name) from None
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "format": "date"}
+
+
+@dataclass(frozen=True)
 class HeaderParameter:
     """A header of 1 to `longest` printable characters; None when it is not sent."""
 
@@ -146,4 +166,6 @@ class HeaderParameter:
         return {"type": "string", "minLength": 1, "maxLength": self.longest}
 
 
-Parameter = IntegerParameter | ChoiceParameter | OneOfParameter | TextParameter | TimeParameter | HeaderParameter
+Parameter = (
+    IntegerParameter | ChoiceParameter | OneOfParameter | TextParameter | TimeParameter | DayParameter | HeaderParameter
+)

@@ -14,7 +14,8 @@ create table accounts (
     daily_quota_usd   numeric(24, 12) check (daily_quota_usd >= 0),    -- null: its role's
     monthly_quota_usd numeric(24, 12) check (monthly_quota_usd >= 0),
     max_concurrency   integer check (max_concurrency >= 0),            -- interactive requests; null: its role's, 0: any
-    password_hash text                           -- argon2id; null: no sign-in by password
+    password_hash text,                          -- argon2id; null: no sign-in by password
+    email      text check (length(email) <= 254)  -- as an administrator or the identity provider gave it
 );
 -- A name is taken while its account lives (accounts.add_account).
 create unique index accounts_name on accounts (name) where state <> 'deleted';

@@ -25,6 +25,12 @@ async def test_the_life_of_an_account_is_noted(gateway: TestGateway) -> None:
     account, key = await made(gateway, "Ada", role="pro", daily_quota_usd=2.5)
     path = f"/admin/accounts/{account}"
     assert (await gateway.call("GET", path)).json["daily_quota_usd"] == 2.5
+    mail = await gateway.call("PATCH", path, json={"email": " ada@example.org "})
+    assert mail.json["email"] == "ada@example.org"
+    assert (await gateway.call("GET", "/user", key=key)).json["account"]["email"] == "ada@example.org"
+    found = (await gateway.call("GET", "/admin/accounts?search=ADA@")).json["data"]
+    assert [one["id"] for one in found] == [account]
+    assert (await gateway.call("GET", path)).json["sign_in"] == {"password": False, "identities": []}
     changed = await gateway.call("PATCH", path, json={"name": "Ada L", "daily_quota_usd": None, "state": "suspended"})
     assert (changed.json["name"], changed.json["role"], changed.json["daily_quota_usd"]) == ("Ada L", "pro", None)
     assert (await gateway.call("GET", "/user", key=key)).status == 401
@@ -35,7 +41,7 @@ async def test_the_life_of_an_account_is_noted(gateway: TestGateway) -> None:
     for method in ("GET", "PATCH", "DELETE"):
         assert (await gateway.call(method, path, json={} if method == "PATCH" else None)).status == 404
     audit = (await gateway.call("GET", f"/admin/audit?account_id={account}")).json["data"]
-    actions = ["account.delete", "account.change", "account.change", "key.create", "account.create"]
+    actions = ["account.delete", *3 * ["account.change"], "key.create", "account.create"]
     assert [entry["action"] for entry in audit] == actions
     assert key.encode() not in (await gateway.call("GET", "/admin/audit")).body
 
@@ -48,6 +54,8 @@ async def test_the_life_of_an_account_is_noted(gateway: TestGateway) -> None:
         ({"name": "x", "role": "king"}, "role"),
         ({"name": "x", "daily_quota_usd": -1}, "daily"),
         ({"name": "x", "nonsense": 1}, "nonsense"),
+        ({"name": "x", "email": "nobody"}, "email"),
+        ({"name": "x", "email": "a@" + 253 * "b"}, "email"),
         ({}, "name"),
     ],
 )
@@ -123,6 +131,8 @@ async def working(database_url: str, listen_url: str, models: Path) -> AsyncIter
 async def test_everyones_batches_and_their_sums(working: TestGateway) -> None:
     gateway = working
     key = await gateway.new_key("carol", Role.INTERNAL)
+    carol = (await gateway.call("GET", "/user", key=key)).json["account"]["id"]
+    await gateway.call("PATCH", f"/admin/accounts/{carol}", json={"email": "carol@example.org"})
     assert (await gateway.call("GET", "/admin/batch/summary")).json["totals"]["total"] == 0
     batch = (await gateway.call("POST", "/v1/batches", key=key, json={"requests": [request_line("a")]})).json["id"]
 
@@ -131,12 +141,12 @@ async def test_everyones_batches_and_their_sums(working: TestGateway) -> None:
         return [one for one in found if one["batch"]["id"] == batch]
 
     (job,) = await until(ended)
-    assert (job["user_name"], job["misses_window"]) == ("carol", False)
+    assert (job["user_name"], job["email"], job["misses_window"]) == ("carol", "carol@example.org", False)
     assert (await gateway.call("GET", f"/admin/batch/jobs?search={batch}&status=failed")).json["data"] == []
     for bad in ("status=x", "target=x", "after=x", "limit=0"):
         assert (await gateway.call("GET", f"/admin/batch/jobs?{bad}")).error["param"] == bad.split("=")[0]
     summary = (await gateway.call("GET", "/admin/batch/summary")).json
-    assert [user["user_name"] for user in summary["users"]] == ["carol"]
+    assert [(user["user_name"], user["email"]) for user in summary["users"]] == [("carol", "carol@example.org")]
     assert summary["users"][0]["totals"] == summary["totals"]
     outcomes = ("total", "succeeded", "failed", "expired", "cancelled", "not_finished")
     assert [summary["totals"][name] for name in outcomes] == [1, 1, 0, 0, 0, 0]

@@ -24,18 +24,20 @@ from ebbtide.api.parts import (
     KeyDraft,
     KeyObject,
     RoleName,
+    SignInObject,
     account_object,
     amounts_over,
     key_list,
     key_object,
     parse_body,
+    sign_in_object,
 )
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.dialects.openai.batch import ListPage
 
 AFTER = TextParameter("after", "The last_id of the page before")
 LIMIT = IntegerParameter("limit", 100, 1, 1_000, "Entries in a page")
-SEARCH = TextParameter("search", "A part of the name, or the id")
+SEARCH = TextParameter("search", "A part of the name or of the e-mail address, or the id")
 ROLE = ChoiceParameter("role", "any", ("any", *(role.value for role in Role)), "Only accounts of this role")
 STATE = ChoiceParameter("state", "any", ("any", "active", "suspended"), "Only accounts in this state")
 _NONE = Amounts(None, None)
@@ -49,22 +51,30 @@ class AccountDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: RoleName = "free"
     daily_quota_usd: Decimal | None = None
     monthly_quota_usd: Decimal | None = None
+    email: str | None = None
 
 
 class AccountChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to change; what is left out stays. A null quota takes it away."""
+    """What is to change; what is left out stays. A null quota or address takes it away."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     role: RoleName | msgspec.UnsetType = msgspec.UNSET
     state: Literal["active", "suspended"] | msgspec.UnsetType = msgspec.UNSET
     daily_quota_usd: _Amount = msgspec.UNSET
     monthly_quota_usd: _Amount = msgspec.UNSET
+    email: str | msgspec.UnsetType | None = msgspec.UNSET
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent, as an Account holds them."""
         sent = {name: getattr(self, name) for name in self.__struct_fields__}
         sent = {name: value for name, value in sent.items() if value is not msgspec.UNSET}
         return sent | ({"role": Role(sent["role"])} if "role" in sent else {})
+
+
+class AccountDetail(AccountObject, frozen=True, kw_only=True):
+    """An account, and how people sign in as it."""
+
+    sign_in: SignInObject
 
 
 class AccountDeleted(msgspec.Struct, frozen=True):
@@ -89,13 +99,16 @@ async def list_accounts(gateway: Gateway, request: Request, principal: Principal
 
 async def create_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
     draft = parse_body(await read_body(request, MIB), AccountDraft)
-    new = NewAccount(draft.name, Role(draft.role), Amounts(draft.daily_quota_usd, draft.monthly_quota_usd))
+    quotas = Amounts(draft.daily_quota_usd, draft.monthly_quota_usd)
+    new = NewAccount(draft.name, Role(draft.role), quotas, draft.email)
     account = await directory.add_account(gateway.database, new, principal.actor, gateway.clock.now())
     return answer_json(account_object(account))
 
 
 async def get_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    return answer_json(account_object(await directory.get_account(gateway.database, request.path_params["id"])))
+    account = await directory.get_account(gateway.database, request.path_params["id"])
+    ways = sign_in_object(*await directory.signs_in(gateway.database, account.id))
+    return answer_json(AccountDetail(**msgspec.structs.asdict(account_object(account)), sign_in=ways))
 
 
 async def change_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -163,7 +176,7 @@ ROUTES: tuple[Endpoint, ...] = (
         "Make an account",
         _described(AccountDraft, AccountObject, 400, 409, 413),
     ),
-    Admin("GET", "/admin/accounts/{id}", get_account, "Get an account", _described(None, AccountObject, 404)),
+    Admin("GET", "/admin/accounts/{id}", get_account, "Get an account", _described(None, AccountDetail, 404)),
     Admin(
         "PATCH",
         "/admin/accounts/{id}",

@@ -27,11 +27,13 @@ from ebbtide.api.parts import (
     KeyDraft,
     KeyObject,
     RoleName,
+    SignInObject,
     account_object,
     amounts_over,
     key_list,
     key_object,
     parse_body,
+    sign_in_object,
 )
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.batches.overview import has_batches
@@ -44,12 +46,15 @@ LIMIT = IntegerParameter("limit", 100, 1, 1_000, "Keys in a page")
 
 
 class User(msgspec.Struct, frozen=True):
-    """The caller: its account, the key it asks with, and what was charged today and this month (UTC), in USD."""
+    """The caller: its account, how people sign in as it, the key it asks with, and what was charged today and this
+    month (UTC), in USD.
+    """
 
     account: AccountObject
     key_id: str
     spent_today_usd: float
     spent_this_month_usd: float
+    sign_in: SignInObject
     object: Literal["user"] = "user"
 
 
@@ -69,7 +74,8 @@ class BatchCapabilities(msgspec.Struct, frozen=True):
 async def get_user(gateway: Gateway, request: Request, principal: Principal) -> Response:
     account = await directory.get_account(gateway.database, principal.account_id)
     spent = await directory.spent(gateway.database, account.id, gateway.clock.now().date())
-    return answer_json(User(account_object(account), principal.key_id, float(spent.day), float(spent.month)))
+    ways = sign_in_object(*await directory.signs_in(gateway.database, account.id))
+    return answer_json(User(account_object(account), principal.key_id, float(spent.day), float(spent.month), ways))
 
 
 async def get_batch_capabilities(gateway: Gateway, request: Request, principal: Principal) -> Response:
