@@ -33,7 +33,7 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.protocol import LimitedProtocol
 from ebbtide.api.routing import Endpoint, build_router
-from ebbtide.api.user import account, usage
+from ebbtide.api.user import account, batch_capabilities, usage
 from ebbtide.api.user import requests as user_requests
 from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
@@ -46,6 +46,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *batches.ROUTES,
     *webhook.ROUTES,
     *account.ROUTES,
+    *batch_capabilities.ROUTES,
     *accounts.ROUTES,
     *batch_jobs.ROUTES,
     *batch_models.ROUTES,

@@ -109,6 +109,16 @@ async def test_what_the_navigation_is_told(gateway: TestGateway) -> None:
     free = await gateway.new_key("free", Role.FREE)
     told = (await gateway.call("GET", "/user/batch-capabilities", key=free)).json
     assert (told["status"], told["min_role"]) == ("enabled", "internal")
+    assert [model["id"] for model in told["models"]] == ["chat-1", "embed-1"]
+    chat = told["models"][0]
+    assert (chat["aliases"], chat["targets"], chat["available"], chat["live"]) == (["short"], ["chat"], True, True)
+    assert (chat["unsupported_fields"], chat["unknown_fields"], chat["prices"]["batch_factor"]) == ([], True, 1)
+    assert {"target": "embeddings", "url": "/v1/embeddings"} in told["targets"]
+    limits = told["limits"]
+    assert (limits["file_bytes"], limits["line_bytes"], limits["requests_per_batch"]) == (32 << 20, 4 << 20, 50_000)
+    assert limits["running_requests"] == 8
+    assert (told["window_hours"], told["file_window_hours"], told["retention_days"]) == (24, 24, 7)
+    assert told["in_use"] == {"unfinished_batches": 0, "unfinished_requests": 0, "stored_file_bytes": 0}
     assert (told["role_may_submit"], told["has_history"], told["show_entry"]) == (False, False, False)
     await gateway.call("PATCH", "/admin/config", json={"BATCH_MIN_ROLE": "free"})
     assert (await gateway.call("GET", "/user/batch-capabilities", key=free)).json["show_entry"] is True
@@ -116,6 +126,10 @@ async def test_what_the_navigation_is_told(gateway: TestGateway) -> None:
     await gateway.call("PATCH", "/admin/config", json={"BATCH_MIN_ROLE": "admin"})
     told = (await gateway.call("GET", "/user/batch-capabilities", key=free)).json
     assert (told["role_may_submit"], told["has_history"], told["show_entry"]) == (False, True, True)
+    assert (told["in_use"]["unfinished_batches"], told["in_use"]["unfinished_requests"]) == (1, 1)
+    await gateway.call("PATCH", "/admin/config", json={"BATCH_COMPLETION_WINDOW_HOURS": 0})
+    told = (await gateway.call("GET", "/user/batch-capabilities", key=free)).json
+    assert (told["window_hours"], told["file_window_hours"]) == (None, None)
     await gateway.call("PATCH", "/admin/config", json={"BATCH_ENABLED": False})
     told = (await gateway.call("GET", "/user/batch-capabilities", key=free)).json
     assert (told["status"], told["show_entry"]) == ("disabled", False)
