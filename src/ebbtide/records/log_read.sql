@@ -1,4 +1,5 @@
--- Reading the request log. Conditions that are not given are null; the plan is made for the values.
+-- Reading the request log. Conditions that are not given are null; the plan is made for the values. What a status or an
+-- error code implies, request_failed, is said too, since the index of what went wrong goes by it.
 
 -- name: plan_for_values
 -- In this transaction, plan each statement for its own values: a condition that is not given then costs nothing.
@@ -26,8 +27,9 @@ from (
       and ($8::text is null or model = $8)
       and ($13::text is null
            or key_id = $13 and account_id = (select k.account_id from api_keys k where k.id = $13))
-      and ($9::smallint is null or status_code = $9)
-      and ($10::text is null or error_code = $10)
+      and ($9::smallint is null
+           or status_code = $9 and case when $9 < 400 then true else request_failed(status_code, error_code) end)
+      and ($10::text is null or error_code = $10 and request_failed(status_code, error_code))
       and ($11::boolean is null or case when $11 then request_failed(status_code, error_code)
                                         else not request_failed(status_code, error_code) end)
     order by at desc, id desc limit $12

@@ -21,11 +21,11 @@ from ebbtide.storage.queries import load_queries
 
 ROWS = 40_000
 DAY = timedelta(days=1)
-# Rows come backwards from NOON, one each 10 s: 4.6 days; a quarter is interactive, one in 40 fails, one in 50 is of a
+# Rows come backwards from NOON, one each 30 s: 13.9 days; a quarter is interactive, one in 40 fails, one in 50 is of a
 # batch, 200 accounts.
 FILL = """insert into api_logs (at, request_id, account_id, key_id, source, target, model, status_code, error_code,
                               input_tokens, output_tokens, cost_usd, batch_job_id, metadata)
-          select $1::timestamptz - n * interval '10 s', 'r' || n, 'a' || n % 200, 'k' || n % 200,
+          select $1::timestamptz - n * interval '30 s', 'r' || n, 'a' || n % 200, 'k' || n % 200,
                  case when n % 4 = 0 then 'interactive' else 'batch' end, 'chat', 'm' || n % 3,
                  case when n % 40 = 1 then 500 else 200 end, case when n % 40 = 1 then 'upstream_error' end, 3, 2,
                  case when n % 7 = 0 then null else 0.001 end, case when n % 4 > 0 then 'batch_' || n % 51 end,
@@ -35,7 +35,7 @@ FILL = """insert into api_logs (at, request_id, account_id, key_id, source, targ
 
 @pytest.fixture
 async def filled(database: Database) -> Database:
-    for back in range(6):
+    for back in range(16):
         await add_days(database, NOON - back * DAY)
     async with database.connection() as conn:
         await conn.execute("insert into accounts (id, name, role, created_at) values ('a7', 'seven', 'pro', now())")
@@ -79,6 +79,9 @@ async def test_no_question_goes_over_the_whole_log(filled: Database) -> None:
     newest = (await list_requests(filled, Filter(start), None, 500)).items[-1]
     for which in ({}, {"source": "interactive"}, {"source": "batch"}, {"model": "m1"}, {"end": NOON - 2 * DAY}):
         assert await read(**which) < 1_000, which
+    assert await read(model="m9") == 0
+    for which in ({"status": 418}, {"error": "no_such_error"}):
+        assert await read(**which) <= ROWS // 40, which  # no more than what went wrong
     assert await read((newest.at, newest.id)) < 1_000
     assert await read(failed=True) < 1_000
     assert await read(account_id="a7") <= ROWS // 200
@@ -90,9 +93,9 @@ async def test_no_question_goes_over_the_whole_log(filled: Database) -> None:
     await direct.execute("vacuum analyze api_log_counts")
     await direct.close()
     counted = await rows_read(filled, "count_requests", NOON - 90 * DAY, NOON + DAY, DAY, None)
-    assert counted <= 113 * 2 * 200 * 3  # hours, sources, accounts, models: far fewer with what is real
+    assert counted <= (8 * 24 + 7) * 2 * 200 * 3  # hours and days, sources, accounts, models: far fewer in reality
     usage = await rows_read(filled, "usage_by_model", "a7", (NOON - 29 * DAY).date(), NOON.date())
-    assert usage <= 113 * 2 * 3
+    assert usage <= (8 * 24 + 7) * 2 * 3
 
 
 async def test_the_bars_are_the_rows(filled: Database) -> None:
