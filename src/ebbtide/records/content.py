@@ -61,11 +61,6 @@ async def add_contents(conn: Connection, rows: Sequence[tuple[datetime, str, Con
         await conn.execute(_Q["add_contents"], *(list(column) for column in zip(*values, strict=True)))
 
 
-async def drop_contents(conn: Connection, account_id: str, limit: int) -> int:
-    """Remove what an account's requests said, at most `limit` of them; returns how many were."""
-    return int((await conn.execute(_Q["drop_contents"], account_id, limit)).rpartition(" ")[2])
-
-
 async def get_content(conn: Connection, at: datetime, request_id: str) -> Content | None:
     """What was said in the request with this log row, if that was kept."""
     row = await conn.fetchrow(_Q["get_content"], at, request_id)

@@ -9,12 +9,3 @@ on conflict do nothing;
 -- name: get_content
 -- What was said in one request.
 select request, answer, request_bytes, answer_bytes from api_log_contents where at = $1 and request_id = $2;
-
--- name: drop_contents
--- Remove what an account's requests said, at most $2 of them.
-delete from api_log_contents c
-using (
-    select l.at, l.request_id from api_logs l
-    join api_log_contents k on k.at = l.at and k.request_id = l.request_id
-    where l.account_id = $1 limit $2) gone
-where c.at = gone.at and c.request_id = gone.request_id;
