@@ -2,7 +2,8 @@
 
 -- name: page_accounts
 -- A page of living accounts, oldest first, after the account $1; by a part of name or e-mail or the id ($2), role, state.
-select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, email
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency, batch_max_concurrency,
+       email
 from accounts
 where state <> 'deleted'
   and ($1::text is null or (created_at, id) > (select created_at, id from accounts where id = $1))
@@ -12,12 +13,14 @@ order by created_at, id limit $5;
 
 -- name: get_account
 -- A living account by its id.
-select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, email
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency, batch_max_concurrency,
+       email
 from accounts where id = $1 and state <> 'deleted';
 
 -- name: lock_account
 -- The same, as it is until the transaction ends.
-select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, email
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency, batch_max_concurrency,
+       email
 from accounts where id = $1 and state <> 'deleted' for no key update;
 
 -- name: name_taken
@@ -26,7 +29,9 @@ select exists (select from accounts where name = $2 and id <> $1 and state <> 'd
 
 -- name: change_account
 -- Write a locked account as it is to be.
-update accounts set name = $2, role = $3, state = $4, daily_quota_usd = $5, monthly_quota_usd = $6, email = $7
+update accounts
+set name = $2, role = $3, state = $4, daily_quota_usd = $5, monthly_quota_usd = $6, max_concurrency = $7,
+    batch_max_concurrency = $8, email = $9
 where id = $1;
 
 -- name: account_names

@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.parameters import IntegerParameter, OneOfParameter, TextParameter, TimeParameter
+from ebbtide.api.parameters import CursorParameter, IntegerParameter, OneOfParameter, TextParameter, TimeParameter
 from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.ids import log_id, log_place, result_id
 from ebbtide.page import Page
@@ -32,7 +32,7 @@ KEY = TextParameter("key_id", "Only the requests that this API key paid for")
 MODEL = TextParameter("model", "Only the requests to this model, by its id")
 STATUS = IntegerParameter("status", 0, 0, 999, "Only rows with this HTTP status; 0 for any")
 ERROR = TextParameter("error", "Only rows with this error code; `any` for all that failed, `none` for the others")
-AFTER = TextParameter("after", "The last_id of the page before, `log_<time>_<number>`")
+AFTER: Final = CursorParameter("after", "log_<time>_<number>", log_place)
 LIMIT = IntegerParameter("limit", 50, 1, 500, "Rows in a page")
 FILTERS: Final = (SOURCE, BATCH, START, END, LOOKBACK, KEY, MODEL, STATUS, ERROR, AFTER, LIMIT)
 
@@ -85,7 +85,7 @@ class ContentObject(msgspec.Struct, frozen=True, kw_only=True):
 
 async def page_of(gateway: Gateway, request: Request, account_id: str | None) -> Page[LogRow]:
     """The page that a request asks for, of one account or of all. Raises InvalidRequest."""
-    which, before = _filter(request, gateway.clock.now(), account_id), _cursor(request)
+    which, before = _filter(request, gateway.clock.now(), account_id), AFTER.read(request)
     return await log_read.list_requests(gateway.database, which, before, LIMIT.read(request))
 
 
@@ -163,11 +163,3 @@ def _filter(request: Request, now: datetime, account_id: str | None) -> Filter:
         error=None if error in ("any", "none") else error,
         failed={"any": True, "none": False}.get(error or ""),
     )
-
-
-def _cursor(request: Request) -> tuple[datetime, int] | None:
-    after = AFTER.read(request)
-    place = None if after is None else log_place(after)
-    if after is not None and place is None:
-        raise InvalidRequest("'after' must be the id of a row, log_<time>_<number>", param="after")
-    return place

@@ -74,8 +74,9 @@ PAGES = (
     Page("files", "store.sql", "list_oldest", ("acct_7", NOON, None, "file-u306", 101), 120),
     Page("files", "store.sql", "stored_bytes", ("acct_7",), FILES // 50),
     Page("delivery", "store.sql", "list_events", ("acct_7", None, 21), 21),
-    Page("records", "audit.sql", "list_audit", (None, None, 101), 101),
-    Page("records", "audit.sql", "list_audit", (9_000, "acct_7", 101), DEEDS // ACCOUNTS + 1),
+    Page("records", "audit.sql", "list_audit", (None, 101, *[None] * 8), 101),
+    Page("records", "audit.sql", "list_audit", (9_000, 101, "acct_7", *[None] * 7), DEEDS // ACCOUNTS + 1),
+    Page("records", "audit.sql", "list_audit", (None, 101, None, "acct_9/", "acct_9/~", *[None] * 5), 0),
     Page("records", "log_read.sql", "usage_by_key", ("acct_7", TODAY.replace(day=1), TODAY), 2),
 )
 LARGE = {"accounts", "api_keys", "batch_jobs", "batch_files", "batch_webhook_events", "audit_log", "spend_days"}

@@ -58,7 +58,8 @@ async def get_user(gateway: Gateway, request: Request, principal: Principal) -> 
     account = await directory.get_account(gateway.database, principal.account_id)
     spent = await directory.spent(gateway.database, account.id, gateway.clock.now().date())
     ways = sign_in_object(*await directory.signs_in(gateway.database, account.id))
-    return answer_json(User(account_object(account), principal.key_id, float(spent.day), float(spent.month), ways))
+    shown = account_object(account, gateway.settings.current)
+    return answer_json(User(shown, principal.key_id, float(spent.day), float(spent.month), ways))
 
 
 async def list_user_keys(gateway: Gateway, request: Request, principal: Principal) -> Response:

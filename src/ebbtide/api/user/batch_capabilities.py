@@ -9,6 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ebbtide.accounts.directory import get_account
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json
@@ -117,7 +118,10 @@ async def get_batch_capabilities(gateway: Gateway, request: Request, principal: 
     settings = gateway.settings.current
     needed = Role(settings.batch_min_role)
     may, enabled = principal.role >= needed, settings.batch_enabled
+    running = settings.batch_role_concurrency(principal.role.value)
     try:
+        account = await get_account(gateway.database, principal.account_id)
+        running = running if account.batch_max_concurrency is None else account.batch_max_concurrency
         in_use: InUse | None = await read_in_use(gateway.database, principal.account_id)
         history: bool | None = await _has_history(gateway, principal, in_use)
     except Unavailable:
@@ -134,7 +138,7 @@ async def get_batch_capabilities(gateway: Gateway, request: Request, principal: 
             has_history=history,
             show_entry=enabled and (may or history is not False),
             targets=[TargetObject(endpoint.target, endpoint.url) for endpoint in ENDPOINTS],
-            limits=_limits(settings, principal.role),
+            limits=_limits(settings, running),
             in_use=_in_use(in_use),
             window_hours=window or None,
             file_window_hours=FILE_WINDOW_HOURS if window else None,
@@ -155,7 +159,7 @@ async def _has_history(gateway: Gateway, principal: Principal, in_use: InUse | N
     return True
 
 
-def _limits(settings: Settings, role: Role) -> BatchLimits:
+def _limits(settings: Settings, running: int) -> BatchLimits:
     return BatchLimits(
         requests_per_batch=settings.batch_max_requests,
         create_body_bytes=settings.batch_max_body_mb * MIB,
@@ -168,7 +172,7 @@ def _limits(settings: Settings, role: Role) -> BatchLimits:
         unfinished_requests=settings.batch_max_queued_requests_per_user,
         stored_file_bytes=settings.batch_files_max_total_mb_per_user * MIB,
         file_uploads_per_hour=settings.batch_file_uploads_per_hour,
-        running_requests=settings.batch_role_concurrency(role.value),
+        running_requests=running,
     )
 
 
