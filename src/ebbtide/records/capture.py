@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ebbtide.dialects.openai.assembled import assembled_chat
+from ebbtide.dialects.assembled import assembled
 from ebbtide.records.content import LONGEST_BYTES, Content, Packer
 from ebbtide.records.metrics import LOG_CONTENTS
 
@@ -101,8 +101,8 @@ def pack_captures(captures: Sequence[Capture]) -> list[Content]:
     packer, packed = Packer(), []
     for one in captures:
         answer, size = one.answer, one.answer_bytes
-        assembled = assembled_chat(answer) if one.streamed else None
-        if assembled is not None:
-            answer, size = assembled, size if one.is_cut else len(assembled)
+        whole = assembled(answer) if one.streamed else None
+        if whole is not None:
+            answer, size = whole, size if one.is_cut else len(whole)
         packed.append(packer.pack(one.request, answer, one.request_bytes, size))
     return packed
