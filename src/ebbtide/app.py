@@ -59,6 +59,7 @@ from ebbtide.proxy.purse import Purse
 from ebbtide.proxy.slots import Slots
 from ebbtide.pulse import Pulse
 from ebbtide.records import metrics
+from ebbtide.records.capture import Captures
 from ebbtide.records.footprint import footprint
 from ebbtide.records.log_days import add_days, keeping_log
 from ebbtide.records.request_log import RequestLog
@@ -182,7 +183,7 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
             duties.repeat(duty)
         pulse = _pulse(config, database)
         dispatcher = _dispatcher(sender, settings, catalog)
-        pulse.gauges.append(dispatcher.gauges)
+        pulse.gauges.append(lambda: dispatcher.gauges(catalog.current.models))
         process = process_name()
         duties.repeat(HealthReporter(database, dispatcher, process).duty())
         parts = _Parts(config, database, settings, catalog, dispatcher, clock, process, listener, pulse, oidc)
@@ -348,7 +349,7 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
 
 
 def _interactive(parts: _Parts, duties: Duties, stop: Stop) -> Interactive:
-    log = RequestLog(parts.database, parts.process)
+    log = RequestLog(parts.database, parts.process, Captures(lambda: parts.settings.current.db_store_full_content))
     purse = Purse(parts.database, parts.settings, parts.clock, parts.process)
     slots = Slots(parts.database, parts.process)
     for duty in (log.duty(), purse.duty(parts.listener), slots.duty(parts.listener)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
@@ -130,6 +130,26 @@ class TimeParameter:
 
 
 @dataclass(frozen=True)
+class DayParameter:
+    """A UTC day; None when not given."""
+
+    name: str
+    about: str
+
+    def read(self, request: Request) -> date | None:
+        text = request.query_params.get(self.name)
+        if not text:
+            return None
+        try:
+            return date.fromisoformat(text)
+        except ValueError:
+            raise InvalidRequest(f"'{self.name}' must be a day, such as 2026-03-02", param=self.name) from None
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "format": "date"}
+
+
+@dataclass(frozen=True)
 class HeaderParameter:
     """A header of 1 to `longest` printable characters; None when it is not sent."""
 
@@ -181,6 +201,7 @@ Parameter = (
     | OneOfParameter
     | TextParameter
     | TimeParameter
+    | DayParameter
     | CursorParameter[Any]
     | HeaderParameter
 )

@@ -36,7 +36,8 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.protocol import LimitedProtocol
 from ebbtide.api.routing import Endpoint, build_router
-from ebbtide.api.user import account, usage
+from ebbtide.api.user import account, batch_capabilities, usage
+from ebbtide.api.user import requests as user_requests
 from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
 
@@ -48,6 +49,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *batches.ROUTES,
     *webhook.ROUTES,
     *account.ROUTES,
+    *batch_capabilities.ROUTES,
     *accounts.ROUTES,
     *purges.ROUTES,
     *batch_jobs.ROUTES,
@@ -61,6 +63,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *session.ROUTES,
     *oidc.ROUTES,
     *requests.ROUTES,
+    *user_requests.ROUTES,
     *usage.ROUTES,
     *ops.ROUTES,
 )

@@ -141,9 +141,9 @@ where no = (
 returning id;
 
 -- name: seal
--- Publish a batch's result files and its final status, if this worker is still the one that seals it.
+-- Publish a batch's result files and its final status, if this worker is still the one that seals it; when they go.
 update batch_jobs
 set phase = 'sealed', owner_no = null, output_id = $3, error_id = $4, sealed_at = $5,
     results_expires_at = $5::timestamptz + make_interval(days => retention_days)
 where no = $1 and phase = 'sealing' and owner_no = $2 and deleted_at is null
-returning results_expires_at;
+returning least(results_expires_at, sealed_at + make_interval(secs => output_seconds));

@@ -125,7 +125,7 @@ class ResultFiles:
 
 
 async def seal(conn: Connection, batch_no: int, worker_no: int, files: ResultFiles, now: datetime) -> datetime | None:
-    """When the results expire; None when somebody else sealed or deleted the batch."""
+    """When the result files expire; None when somebody else sealed or deleted the batch."""
     expires: datetime | None = await conn.fetchval(
         _Q["seal"], batch_no, worker_no, files.output_id, files.error_id, now
     )

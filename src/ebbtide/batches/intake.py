@@ -61,10 +61,13 @@ class Direct:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What goes with a new batch's requests: its metadata as JSON, and the key that makes its create safe to repeat."""
+    """What goes with a new batch's requests: its metadata as JSON, the key that makes its create safe to repeat, and
+    how long its result files are wanted.
+    """
 
     metadata: str | None
     once: Once | None = None
+    output_seconds: int | None = None
 
 
 async def create_batch(intake: Intake, principal: Principal, create: CreateBatch, once: Once | None = None) -> Job:
@@ -74,7 +77,7 @@ async def create_batch(intake: Intake, principal: Principal, create: CreateBatch
     limit on unfinished work; Unauthenticated when key or account ended meanwhile. Nothing is stored then.
     """
     check_may_create(principal, intake.settings)
-    wish = Wish(_metadata(create), once)
+    wish = Wish(_metadata(create), once, create.output_seconds)
     requests = create.requests
     if requests is not None:
         return await stored_once(intake, principal, once, lambda: _create_direct(intake, principal, requests, wish))
@@ -213,6 +216,7 @@ def _new_batch(
         expires_at=window_end(window.begins, window.hours),
         total=0 if items is None else len(items),
         model=None if items is None else store.model_of(items),
+        output_seconds=wish.output_seconds,
     )
 
 

@@ -21,7 +21,7 @@ _SLICE = 500
 @dataclass(frozen=True, slots=True)
 class NewBatch:
     """The row of a batch to insert. `expires_at` None: no window. `total` is 0 until a file has been read; `model` is
-    told where all requests name one.
+    told where all requests name one. `output_seconds` is how long the result files are wanted at most.
     """
 
     id: str
@@ -38,6 +38,7 @@ class NewBatch:
     expires_at: datetime | None
     total: int
     model: str | None = None
+    output_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ async def insert_batch(conn: Connection, new: NewBatch) -> int:
             new.total,
             new.model,
             BATCH_SCHEMA_VERSION,
+            new.output_seconds,
         )
     )
 

@@ -6,6 +6,7 @@ may already have begun to generate. A refusal (401, 429) proves that it has not:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
@@ -55,7 +56,7 @@ class Course:
         self._left = list(routes)
         self._timeouts = timeouts
         self._stand = stand
-        self._keys_tried = 0
+        self._keys_tried: Counter[str] = Counter()
         self._failed: list[Failed] = []
         self._lost = 0
 
@@ -132,8 +133,10 @@ class Course:
         return failed.kind == "unsupported" or may_fail_over(failed, self.call.source)
 
     def _has_another_key(self, way: Way, failed: Failed) -> bool:
-        self._keys_tried += 1
-        return failed.status in (401, 429) and self._keys_tried < len(way.standing.keys)
+        if failed.status not in (401, 429):
+            return False
+        self._keys_tried[way.route.id] += 1
+        return self._keys_tried[way.route.id] < len(way.standing.keys)
 
 
 def _endpoint(route: Route) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -128,9 +128,13 @@ class Dispatcher:
         return None if None in free else max(sum(filter(None, free)) + running, 0)
 
     def health(self) -> Sequence[RouteHealth]:
-        """How every route stands that was used or looked at."""
+        """How every route stands that was used or looked at, and is configured (see `retain`)."""
         now = self._monotonic()
         return [standing.health(now) for standing in self._standings]
+
+    def retain(self, models: Iterable[Model]) -> None:
+        """These are the models now: what is known of any other route is forgotten once nothing runs on it."""
+        self._standings.retain(models)
 
     @contextmanager
     def _counted(self, call: Call) -> Iterator[None]:

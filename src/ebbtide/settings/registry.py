@@ -256,7 +256,9 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _switch(
         "DB_STORE_FULL_CONTENT",
         False,
-        "Lets administrators read what is stored of batches: requests and answers. Off: only their owners read them.",
+        "Keeps what interactive requests say and are answered beside their rows in the request log, up to 1 MiB of "
+        "each, and lets administrators read that and what is stored of batches. Off: nothing of interactive requests "
+        "is kept or shown, and only their owners read batches.",
     ),
     _number(
         "ROUTING_BREAKER_FAILURES",

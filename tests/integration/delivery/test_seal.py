@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -15,12 +16,15 @@ from zstandard import ZstdError
 
 from ebbtide.batches import end_store
 from ebbtide.batches.cancel import cancel_batch, delete_batch
+from ebbtide.batches.intake import create_batch
 from ebbtide.batches.model import Job, timestamps
 from ebbtide.batches.progress import read_batch
 from ebbtide.batches.results import Result, stream_results
+from ebbtide.batches.validation import validate_next
 from ebbtide.delivery.export import export_results
 from ebbtide.delivery.seal import seal_next
 from ebbtide.delivery.seal import write_results as write
+from ebbtide.dialects.openai.requests import CreateBatch
 from ebbtide.errors import Conflict, NotFound
 from ebbtide.files import store as files
 from ebbtide.files.library import delete_file, get_file
@@ -53,6 +57,23 @@ def lines(content: bytes) -> list[Any]:
 
 async def seal_once(world: World) -> int:
     return await seal_next(world.database, await world.worker_no(), world.clock)
+
+
+async def test_result_files_go_when_their_create_asked_for_it_and_never_after_their_batch(world: World) -> None:
+    for seconds, kept in ((3_600, timedelta(seconds=3_600)), (2_592_000, timedelta(days=7))):
+        file = await world.upload(jsonl([request("a")]))
+        create = CreateBatch(None, file.id, "/v1/chat/completions", "24h", output_seconds=seconds)
+        job = await create_batch(world.intake, world.owner, create)
+        assert await validate_next(world.intake, await world.worker_no()) == 1
+        hands = await world.hands()
+        await hands.settle(*((work, answered()) for work in await hands.claim()))
+        assert await seal_once(world) == 1
+        ended, now = await world.job(job), world.clock.now()
+        assert ended.results_expires_at == now + timedelta(days=7)
+        output = await get_file(world.database, world.owner, ended.output_id or "", now)
+        assert output.expires_at == now + kept
+        with pytest.raises(NotFound):
+            await get_file(world.database, world.owner, output.id, now + kept)
 
 
 async def test_results_become_two_files_in_submission_order(world: World) -> None:

@@ -18,6 +18,7 @@ from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParame
 from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unchanged, read_range
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.dialects.openai.batch import FileDeleted, FileObject, ListPage
+from ebbtide.dialects.openai.fields import LONGEST_LIFE, SHORTEST_LIFE
 from ebbtide.errors import InvalidRequest
 from ebbtide.files import library
 from ebbtide.files.download import download_file
@@ -25,7 +26,6 @@ from ebbtide.files.model import UPLOADED, FileQuery, StoredFile
 from ebbtide.files.upload import NewFile, Upload, check_may_upload, save_upload
 
 JSONL = "application/jsonl"
-_SHORTEST, _LONGEST = 3_600, 2_592_000
 
 AFTER = TextParameter("after", "The id of the last file of the page before")
 LIMIT = IntegerParameter("limit", 10_000, 1, 10_000, "Files in a page")
@@ -39,7 +39,7 @@ UPLOAD_FORM = {
         "file": {"type": "string", "format": "binary", "description": "JSONL, one request a line"},
         "purpose": {"type": "string", "enum": [UPLOADED]},
         "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
-        "expires_after[seconds]": {"type": "integer", "minimum": _SHORTEST, "maximum": _LONGEST},
+        "expires_after[seconds]": {"type": "integer", "minimum": SHORTEST_LIFE, "maximum": LONGEST_LIFE},
     },
 }
 
@@ -118,9 +118,9 @@ def _expires_at(fields: Mapping[str, str], now: datetime) -> datetime | None:
     if anchor != "created_at":
         raise InvalidRequest("'expires_after[anchor]' must be 'created_at'", param="expires_after[anchor]")
     text = seconds or ""
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and _SHORTEST <= int(text) <= _LONGEST):
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and SHORTEST_LIFE <= int(text) <= LONGEST_LIFE):
         raise InvalidRequest(
-            f"'expires_after[seconds]' must be a whole number between {_SHORTEST} and {_LONGEST}",
+            f"'expires_after[seconds]' must be a whole number between {SHORTEST_LIFE} and {LONGEST_LIFE}",
             param="expires_after[seconds]",
         )
     return now + timedelta(seconds=int(text))

@@ -12,7 +12,7 @@ import msgspec
 
 from ebbtide.dialects.openai.bodies import CHECKS, Embeddings
 from ebbtide.dialects.openai.faults import MAX_CUSTOM_ID, find_faulty_request, is_custom_id, read_custom_id, with_name
-from ebbtide.dialects.openai.fields import convert, field_error, invalid
+from ebbtide.dialects.openai.fields import convert, expiry_seconds, field_error, invalid
 from ebbtide.dialects.values import (
     BOM,
     ENDPOINT_AT,
@@ -54,7 +54,8 @@ MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 class CreateBatch(msgspec.Struct, frozen=True):
     """A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
 
-    `endpoint` and `completion_window` are set and checked for a file, and None for direct requests.
+    `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
+    how long the result files of a file's batch are wanted.
     """
 
     requests: list[msgspec.Raw] | None = None
@@ -62,6 +63,7 @@ class CreateBatch(msgspec.Struct, frozen=True):
     endpoint: str | None = None
     completion_window: str | None = None
     metadata: dict[str, str] | None = None
+    output_seconds: int | None = None
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -79,6 +81,7 @@ class _Create(msgspec.Struct, gc=False):
     endpoint: object = None
     completion_window: object = None
     metadata: dict[str, str] | None = None
+    output_expires_after: object = None
     anthropic_version: object = None
 
 
@@ -257,6 +260,8 @@ def _checked(name: str, value: msgspec.Raw) -> object:
 def _direct(create: _Create, requests: list[msgspec.Raw]) -> CreateBatch:
     if not requests:
         raise invalid("requests", "must hold at least one request")
+    if create.output_expires_after is not None:
+        raise invalid("output_expires_after", "a batch of direct requests has no output files")
     return CreateBatch(requests=requests, metadata=create.metadata)
 
 
@@ -273,6 +278,7 @@ def _from_file(create: _Create) -> CreateBatch:
         endpoint=endpoint,
         completion_window=WINDOW,
         metadata=create.metadata,
+        output_seconds=expiry_seconds("output_expires_after", create.output_expires_after),
     )
 
 
