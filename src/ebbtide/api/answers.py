@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from starlette.requests import ClientDisconnect
@@ -16,11 +16,19 @@ from starlette.types import Receive, Scope, Send
 
 from ebbtide.dialects.openai.batch import ListPage
 from ebbtide.dialects.openai.errors import render_error
-from ebbtide.errors import EbbtideError, InvalidRequest
+from ebbtide.errors import EbbtideError, InvalidRequest, UpstreamFailed
 
 Answer = TypeVar("Answer")
 Wire = TypeVar("Wire")
 _encode = msgspec.json.Encoder().encode
+_PIECE_BYTES: Final = 128 * 1024
+
+
+class OutOfTime(UpstreamFailed):
+    """A request took longer than it may; what waits to be sent of its answer is dropped."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The request took longer than {seconds} seconds", status=504, code="timeout")
 
 
 class MethodNotAllowed(EbbtideError):
@@ -48,7 +56,9 @@ def answer_error(error: EbbtideError) -> Response:
 class Streamed(Response):
     """An answer sent piece by piece; what its source raises before the first piece is still an ordinary error.
 
-    When the client goes away, the source is closed and ClientDisconnect raised. HEAD reads nothing.
+    When the client goes away, the source is closed and ClientDisconnect raised. HEAD reads nothing. No more than a
+    piece waits for a slow reader, and the last byte of a known length ends the answer: nothing that the source
+    does after it can be cut off by a client that is content.
     """
 
     def __init__(self, chunks: AsyncIterator[bytes], status: int = 200, headers: dict[str, str] | None = None) -> None:
@@ -64,11 +74,26 @@ class Streamed(Response):
         async with aclosing(self._chunks) as chunks:
             first = b"" if method == "HEAD" else await anext(chunks, b"")
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            if method != "HEAD":
-                await send({"type": "http.response.body", "body": first, "more_body": True})
-                async for chunk in chunks:
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            left = -1 if method == "HEAD" else await self._send_body(first, chunks, send)
+            if left != 0:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_body(self, first: bytes, chunks: AsyncIterator[bytes], send: Send) -> int:
+        """How much of the known length is left; 0 when its last byte ended the answer, negative when none is known."""
+        left = int(self.headers.get("content-length", -1))
+        async with aclosing(_pieces(first, chunks)) as pieces:
+            async for piece in pieces:
+                left -= len(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": left != 0})
+        return left
+
+
+async def _pieces(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    chunk: bytes | None = first
+    while chunk is not None:
+        for start in range(0, len(chunk), _PIECE_BYTES):
+            yield chunk[start : start + _PIECE_BYTES]
+        chunk = await anext(chunks, None)
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Answer:

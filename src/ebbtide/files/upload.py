@@ -5,6 +5,7 @@ Nothing of an upload that is aborted, too large or over quota ever reaches the d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,14 +50,26 @@ class NewFile:
 
 
 class FailedUploads:
-    """The uploads of this process that failed within the last hour, by account."""
+    """The uploads of this process that failed within the last hour, or may yet, by account."""
 
     def __init__(self) -> None:
         self._failed: dict[str, list[datetime]] = {}
+        self._under_way: Counter[str] = Counter()
 
     def count(self, account_id: str, now: datetime) -> int:
         """How many there are of an account."""
         return sum(at > now - _HOUR for at in self._failed.get(account_id, ()))
+
+    @contextmanager
+    def under_way(self, account_id: str, now: datetime) -> Iterator[int]:
+        """What is done in here is an upload; yields how many of the account's failed or were already under way."""
+        before = self.count(account_id, now) + self._under_way[account_id]
+        self._under_way[account_id] += 1
+        try:
+            yield before
+        finally:
+            self._under_way[account_id] -= 1
+            self._under_way += Counter()  # drops those at zero
 
     @contextmanager
     def noted(self, account_id: str, now: datetime) -> Iterator[None]:

@@ -60,6 +60,8 @@ class Setting:
             return some + ", ".join(self.choices)
         if self.kind is str:
             return "a URL that begins with https:// or http://, or nothing"
+        if self.kind is Decimal:
+            return "an amount of 0 or more, such as 12.5, or nothing"
         return f"a whole number from {self.minimum:,} to {self.maximum:,}"
 
 

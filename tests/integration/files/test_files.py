@@ -8,11 +8,13 @@ import random
 
 import pytest
 from tests.domain import World
+from tests.gateway import until
 
 from ebbtide.accounts.roles import Role
 from ebbtide.errors import EbbtideError, Forbidden, InvalidRequest, LimitReached, NotFound, TooLarge
 from ebbtide.files.chunks import CHUNK_BYTES
 from ebbtide.files.download import read_chunk, read_content, stream_chunks
+from ebbtide.files.leases import reading
 from ebbtide.files.library import delete_file, get_file, list_files
 from ebbtide.files.model import FileQuery
 from ebbtide.files.upload import Upload, check_may_upload
@@ -156,6 +158,27 @@ async def test_files_are_listed_in_exact_pages_either_way(world: World) -> None:
     assert await page(limit=3, after=names[3]) == (names[2::-1], False)
     with pytest.raises(InvalidRequest):
         await page(after="file-nothing")
+
+
+async def test_a_reader_that_is_cut_off_still_ends_its_lease(world: World) -> None:
+    file, begun = await world.upload(b"x"), asyncio.Event()
+
+    async def read() -> None:
+        async with reading(world.database, seconds=3_600.0, file_id=file.id):
+            begun.set()
+            await asyncio.Event().wait()
+
+    async def no_lease() -> bool:
+        return bool(await world.value("select count(*) from batch_read_leases") == 0)
+
+    task = asyncio.create_task(read())
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(0)  # it is ending its lease now, and is cut off in that
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(no_lease)
 
 
 async def test_nobody_elses_file_can_be_seen_or_deleted(world: World) -> None:

@@ -55,6 +55,22 @@ async def test_a_stream_is_sent_whole() -> None:
     assert source.closed.is_set()
 
 
+async def test_a_known_length_ends_with_its_last_byte_and_large_chunks_go_in_pieces() -> None:
+    sent: list[Message] = []
+    content = bytes(300_000)
+    source = Source(content[:1], content[1:])
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        assert not source.closed.is_set()  # a client that has everything may hang up before the source is done
+
+    await Streamed(source.chunks(), headers={"content-length": "300000"})(GET, connected, send)
+    assert b"".join(message["body"] for message in sent[1:]) == content
+    assert [len(message["body"]) for message in sent[1:]] == [1, 131_072, 131_072, 37_855]
+    assert [message["more_body"] for message in sent[1:]] == [True, True, True, False]
+    assert source.closed.is_set()
+
+
 async def test_head_reads_nothing_of_the_source() -> None:
     sent: list[Message] = []
     source = Source(b"a")
