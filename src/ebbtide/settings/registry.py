@@ -125,7 +125,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "BATCH_MIN_ROLE",
         "internal",
         ROLES,
-        "The lowest role that may create batches and upload files; queued requests of an account below it wait.",
+        "The lowest role that may create batches, upload files and set up a webhook; queued requests of an account below "
+        "it wait.",
     ),
     _number(
         "BATCH_MODEL_CONCURRENCY",
@@ -187,7 +188,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         24,
         (0, 168),
         "hours",
-        "How long a new batch may go on starting requests; 0 sets no limit. A batch keeps the value it was made with.",
+        "How long a new batch may go on starting requests; 0 sets no limit, and it never expires. One from a file has "
+        "24 hours or no limit. A batch keeps the value it was made with.",
     ),
     _number(
         "BATCH_RETENTION_DAYS",
@@ -229,7 +231,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         60,
         (1, 1_000_000),
         "files",
-        "Input files that one account may upload in an hour, failed uploads included.",
+        "Input files that one account may upload in an hour, failed uploads included; those are counted in each gateway "
+        "process on its own.",
     ),
     _number("BATCH_FILE_RETENTION_DAYS", 30, (1, 3_650), "days", "How long an uploaded input file is kept."),
     _some(
