@@ -125,8 +125,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "BATCH_MIN_ROLE",
         "internal",
         ROLES,
-        "The lowest role that may create batches, upload files and set up a webhook; queued requests of an account below "
-        "it wait.",
+        "The lowest role that may create batches, upload files and set up a webhook; queued requests of an account "
+        "below it wait.",
     ),
     _number(
         "BATCH_MODEL_CONCURRENCY",
@@ -231,8 +231,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         60,
         (1, 1_000_000),
         "files",
-        "Input files that one account may upload in an hour, failed uploads included; those are counted in each gateway "
-        "process on its own.",
+        "Input files that one account may upload in an hour, failed uploads included; those are counted in each "
+        "gateway process on its own.",
     ),
     _number("BATCH_FILE_RETENTION_DAYS", 30, (1, 3_650), "days", "How long an uploaded input file is kept."),
     _some(

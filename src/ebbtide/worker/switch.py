@@ -1,4 +1,4 @@
-"""What a worker's log tells of BATCH_ENABLED: for whoever waits, before an upgrade, until no process claims any more."""
+"""What a worker's log tells of BATCH_ENABLED: for whoever waits, before an upgrade, until nobody claims any more."""
 
 from __future__ import annotations
 
