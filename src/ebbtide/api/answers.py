@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ebbtide.dialects.openai.batch import ListPage
 from ebbtide.dialects.openai.errors import render_error
@@ -21,7 +21,7 @@ from ebbtide.errors import EbbtideError, InvalidRequest, UpstreamFailed
 Answer = TypeVar("Answer")
 Wire = TypeVar("Wire")
 _encode = msgspec.json.Encoder().encode
-_PIECE_BYTES: Final = 128 * 1024
+PIECE_BYTES: Final = 128 * 1024
 
 
 class OutOfTime(UpstreamFailed):
@@ -56,9 +56,8 @@ def answer_error(error: EbbtideError) -> Response:
 class Streamed(Response):
     """An answer sent piece by piece; what its source raises before the first piece is still an ordinary error.
 
-    When the client goes away, the source is closed and ClientDisconnect raised. HEAD reads nothing. No more than a
-    piece waits for a slow reader, and the last byte of a known length ends the answer: nothing that the source
-    does after it can be cut off by a client that is content.
+    When the client goes away, the source is closed and ClientDisconnect raised. HEAD reads nothing. The last byte of a
+    known length ends the answer: what the source does after it takes nothing from a client that hangs up content.
     """
 
     def __init__(self, chunks: AsyncIterator[bytes], status: int = 200, headers: dict[str, str] | None = None) -> None:
@@ -74,26 +73,32 @@ class Streamed(Response):
         async with aclosing(self._chunks) as chunks:
             first = b"" if method == "HEAD" else await anext(chunks, b"")
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            left = -1 if method == "HEAD" else await self._send_body(first, chunks, send)
-            if left != 0:
+            left = int(self.headers.get("content-length", -1)) - len(first)  # negative: no length is known
+            if method != "HEAD":
+                await send({"type": "http.response.body", "body": first, "more_body": left != 0})
+                async for chunk in chunks:
+                    left -= len(chunk)
+                    await send({"type": "http.response.body", "body": chunk, "more_body": left != 0})
+            if method == "HEAD" or left != 0:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _send_body(self, first: bytes, chunks: AsyncIterator[bytes], send: Send) -> int:
-        """How much of the known length is left; 0 when its last byte ended the answer, negative when none is known."""
-        left = int(self.headers.get("content-length", -1))
-        async with aclosing(_pieces(first, chunks)) as pieces:
-            async for piece in pieces:
-                left -= len(piece)
-                await send({"type": "http.response.body", "body": piece, "more_body": left != 0})
-        return left
 
+def in_pieces(send: Send) -> Send:
+    """`send`, but a large part of an answer goes in pieces: a slow reader keeps no more than one waiting in memory.
 
-async def _pieces(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    chunk: bytes | None = first
-    while chunk is not None:
-        for start in range(0, len(chunk), _PIECE_BYTES):
-            yield chunk[start : start + _PIECE_BYTES]
-        chunk = await anext(chunks, None)
+    So whoever waits for `send` waits for the reader, and can lose patience.
+    """
+
+    async def send_in_pieces(message: Message) -> None:
+        body = message.get("body", b"")
+        if len(body) <= PIECE_BYTES:
+            await send(message)
+            return
+        for start in range(0, len(body), PIECE_BYTES):
+            more = message.get("more_body", False) or start + PIECE_BYTES < len(body)
+            await send({"type": message["type"], "body": body[start : start + PIECE_BYTES], "more_body": more})
+
+    return send_in_pieces
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Answer:

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import MethodNotAllowed, OutOfTime, Streamed
+from ebbtide.api.answers import MethodNotAllowed, OutOfTime, Streamed, in_pieces
 from ebbtide.api.auth import authenticate
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import Parameter
@@ -122,7 +122,7 @@ class _Path:
                 if isinstance(response, Streamed):
                     seconds = settings.stream_request_timeout_seconds
                     deadline.reschedule(began + seconds)
-                await response(scope, receive, send)
+                await response(scope, receive, in_pieces(send))
         except TimeoutError:
             if not deadline.expired():
                 raise
