@@ -1,4 +1,7 @@
-"""Removing files: hidden when their time is over, gone once nobody can be reading them and no batch needs them."""
+"""Removing files: hidden when their time is over, gone once nobody can be reading them and no batch needs them.
+
+The row of an upload stays for the hour in which it counts against BATCH_FILE_UPLOADS_PER_HOUR.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ebbtide.files import store
+from ebbtide.files.upload import COUNTED_FOR
 from ebbtide.storage.pool import Database
 
 HIDDEN_FOR: Final = timedelta(minutes=1)  # a reader that found it just before takes its lease meanwhile
@@ -22,12 +26,12 @@ async def expire_files(database: Database, now: datetime) -> int:
 async def purge_files(database: Database, now: datetime) -> int:
     """Remove some chunks of files hidden a while ago and read by nobody, and rows that have none left."""
     async with database.connection() as conn:
-        file_ids = await store.removable_files(conn, now - HIDDEN_FOR, 10)
+        file_ids = await store.removable_files(conn, now - HIDDEN_FOR, now - COUNTED_FOR, 10)
     removed = 0
     for file_id in file_ids:
         async with database.transaction() as conn:
             chunks = await store.purge_chunks(conn, file_id, _STEP_CHUNKS)
             if chunks == 0:
-                await store.purge_file(conn, file_id)
+                await store.purge_file(conn, file_id, now - COUNTED_FOR)
             removed += chunks + 1
     return removed
