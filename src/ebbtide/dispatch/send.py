@@ -7,6 +7,7 @@ kept, proxies of the environment not used. What is told apart here is what the r
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from ebbtide.errors import UpstreamFailed
 
 # Servers commonly close an idle connection after five seconds; using one just then would lose a request.
 _KEEPALIVE_SECONDS = 4.0
+_MAX_AT_ONCE = 1024 * 1024  # a larger body is written in parts, so that it does not hold the event loop
 _MAX_ERROR_BYTES = 256 * 1024
 _MAX_LIST_BYTES = 16 * 1024 * 1024
 _LIST_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=5)
@@ -158,7 +160,7 @@ class Sender:
         url, headers = self._prepare(request, stream=stream)
         asked = self._open().post(
             url,
-            data=request.body,
+            data=request.body if len(request.body) <= _MAX_AT_ONCE else io.BytesIO(request.body),
             headers=_of_request(headers),
             timeout=_client_timeout(request.timeouts),
             allow_redirects=False,
