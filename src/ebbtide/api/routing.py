@@ -22,11 +22,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import MethodNotAllowed, Streamed
+from ebbtide.api.answers import MethodNotAllowed, OutOfTime, Streamed, in_pieces
 from ebbtide.api.auth import authenticate
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import Parameter
-from ebbtide.errors import Forbidden, NotFound, UpstreamFailed
+from ebbtide.errors import Forbidden, NotFound
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
 OpenHandler = Callable[[Gateway, Request], Awaitable[Response]]
@@ -122,13 +122,11 @@ class _Path:
                 if isinstance(response, Streamed):
                     seconds = settings.stream_request_timeout_seconds
                     deadline.reschedule(began + seconds)
-                await response(scope, receive, send)
+                await response(scope, receive, in_pieces(send))
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise UpstreamFailed(
-                f"The request took longer than {seconds} seconds", status=504, code="timeout"
-            ) from None
+            raise OutOfTime(seconds) from None
 
     async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
         if isinstance(endpoint, Open):

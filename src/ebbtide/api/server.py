@@ -31,10 +31,10 @@ from ebbtide.api.admin import (
     purges,
     requests,
 )
-from ebbtide.api.answers import answer_error
+from ebbtide.api.answers import OutOfTime, answer_error
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, webhook
-from ebbtide.api.protocol import LimitedProtocol
+from ebbtide.api.protocol import LimitedProtocol, hang_up
 from ebbtide.api.routing import Endpoint, build_router
 from ebbtide.api.user import account, batch_capabilities, usage
 from ebbtide.api.user import requests as user_requests
@@ -103,6 +103,8 @@ class FrontDoor:
             return
         if visit.status is not None:
             log.warning("answer_broken_off", path=scope["path"], reason=error.message)
+            if isinstance(error, OutOfTime):
+                hang_up(scope)
             return
         await answer_error(error)(scope, receive, visit.send)
 

@@ -28,7 +28,7 @@ from ebbtide.dialects.openai.faults import at_index, read_custom_id, with_name
 from ebbtide.dialects.openai.requests import CreateBatch, check_count
 from ebbtide.dialects.values import ENDPOINT_AT, Target
 from ebbtide.errors import Forbidden, InvalidRequest, Unauthenticated
-from ebbtide.files.chunks import ChunkPacker
+from ebbtide.files.chunks import LONGEST_LINE, ChunkPacker
 from ebbtide.files.model import DIRECT, UPLOADED, StoredFile
 from ebbtide.files.store import get_file, insert_file
 from ebbtide.settings.snapshot import Settings
@@ -136,13 +136,12 @@ def _check_requests(
 ) -> Direct:
     """Check and pack every request; runs in a thread. The first bad one raises, named by index and custom_id."""
     checker = RequestChecker(Rules(intake.catalog, principal.role, endpoint=None, one_model=False))
-    longest = intake.settings.batch_max_line_kb * 1024
     items = []
     for index, raw in enumerate(requests):
         line = memoryview(raw)
         try:
-            if len(line) > longest:
-                raise with_name(InvalidRequest(f"larger than {longest // 1024} KiB"), read_custom_id(line))
+            if len(line) > LONGEST_LINE:
+                raise with_name(InvalidRequest(f"larger than {LONGEST_LINE >> 20} MiB"), read_custom_id(line))
             checked = checker.check(line)
         except InvalidRequest as error:
             raise _at_index(error, index) from None

@@ -15,8 +15,10 @@ from typing import Self
 import zstandard
 
 CHUNK_BYTES = 1 << 20
-# A line longer than this is cut: no limit on lines reaches so far (BATCH_MAX_LINE_KB ends at 32 MiB).
-HARD_CUT = (32 << 20) + (1 << 16)
+# What a request may have, however large bodies may be: it lies in one chunk. BATCH_MAX_LINE_KB ends here as well.
+LONGEST_LINE = 32 << 20
+# A line longer than this is cut; no limit on lines reaches so far.
+HARD_CUT = LONGEST_LINE + (1 << 16)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class Setting:
             return some + ", ".join(self.choices)
         if self.kind is str:
             return "a URL that begins with https:// or http://, or nothing"
+        if self.kind is Decimal:
+            return "an amount of 0 or more, such as 12.5, or nothing"
         return f"a whole number from {self.minimum:,} to {self.maximum:,}"
 
 
@@ -123,7 +125,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "BATCH_MIN_ROLE",
         "internal",
         ROLES,
-        "The lowest role that may create batches and upload files; queued requests of an account below it wait.",
+        "The lowest role that may create batches, upload files and set up a webhook; queued requests of an account "
+        "below it wait.",
     ),
     _number(
         "BATCH_MODEL_CONCURRENCY",
@@ -185,7 +188,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         24,
         (0, 168),
         "hours",
-        "How long a new batch may go on starting requests; 0 sets no limit. A batch keeps the value it was made with.",
+        "How long a new batch may go on starting requests; 0 sets no limit, and it never expires. One from a file has "
+        "24 hours or no limit. A batch keeps the value it was made with.",
     ),
     _number(
         "BATCH_RETENTION_DAYS",
@@ -227,7 +231,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         60,
         (1, 1_000_000),
         "files",
-        "Input files that one account may upload in an hour, failed uploads included.",
+        "Input files that one account may upload in an hour, failed uploads included; those are counted in each "
+        "gateway process on its own.",
     ),
     _number("BATCH_FILE_RETENTION_DAYS", 30, (1, 3_650), "days", "How long an uploaded input file is kept."),
     _some(

@@ -46,17 +46,17 @@ UPLOAD_FORM = {
 
 async def upload_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
     settings, now, failures = gateway.settings.current, gateway.clock.now(), gateway.failed_uploads
-    failed = failures.count(principal.account_id, now)
-    await check_may_upload(gateway.database, principal, settings, now, failed)
     limit = settings.batch_max_body_mb * MIB
-    with failures.noted(principal.account_id, now), Upload(limit) as upload:
-        refuse_encoded(request)
-        check_length(request, limit + ENVELOPE_BYTES)
-        form = await read_form(request, upload.write)
-        _check_purpose(form.fields)
-        new = NewFile(principal, form.filename, now, _expires_at(form.fields, now))
-        failed = failures.count(principal.account_id, now)
-        file = await save_upload(gateway.database, new, upload, settings, failed)
+    with failures.under_way(principal.account_id, now) as others:
+        await check_may_upload(gateway.database, principal, settings, now, others)
+        with failures.noted(principal.account_id, now), Upload(limit) as upload:
+            refuse_encoded(request)
+            check_length(request, limit + ENVELOPE_BYTES)
+            form = await read_form(request, upload.write)
+            _check_purpose(form.fields)
+            new = NewFile(principal, form.filename, now, _expires_at(form.fields, now))
+            failed = failures.count(principal.account_id, now)
+            file = await save_upload(gateway.database, new, upload, settings, failed)
     return answer_json(file_object(file))
 
 
