@@ -107,15 +107,20 @@ def _image(path: str, given: object) -> Image:
     known(path, image, frozenset({"url", "detail"}))
     if image.get("detail") not in (None, "auto"):
         raise cannot(f"{path}.detail", "the model's server takes auto alone")
-    url = text_of(f"{path}.url", image.get("url"))
+    return image_at(f"{path}.url", image.get("url"))
+
+
+def image_at(path: str, given: object) -> Image:
+    """The image that a URL tells, an https or a data URL."""
+    url = text_of(path, given)
     if url.startswith("data:"):
         found = _DATA_URL.fullmatch(url)
         if found is None:
-            raise invalid(f"{path}.url", "expected data:<type>;base64,<data>")
-        return Image(media_type=found["type"], data=found["data"], path=f"{path}.url")
+            raise invalid(path, "expected data:<type>;base64,<data>")
+        return Image(media_type=found["type"], data=found["data"], path=path)
     if not url.startswith("https://"):
-        raise cannot(f"{path}.url", "must be an https or a data URL")
-    return Image(url=url, path=f"{path}.url")
+        raise cannot(path, "must be an https or a data URL")
+    return Image(url=url, path=path)
 
 
 def _call(path: str, given: object) -> ToolCall:
@@ -128,13 +133,13 @@ def _call(path: str, given: object) -> ToolCall:
     return ToolCall(
         id=text_of(f"{path}.id", call.get("id")),
         name=text_of(f"{path}.function.name", function.get("name")),
-        arguments=_arguments(f"{path}.function.arguments", function.get("arguments")),
-        signature=_signature(f"{path}.extra_content", call.get("extra_content")),
+        arguments=arguments_of(f"{path}.function.arguments", function.get("arguments")),
+        signature=signature_of(f"{path}.extra_content", call.get("extra_content")),
         path=path,
     )
 
 
-def _arguments(path: str, given: object) -> dict[str, object]:
+def arguments_of(path: str, given: object) -> dict[str, object]:
     text = text_of(path, given)
     if not text.strip():
         return {}
@@ -147,7 +152,7 @@ def _arguments(path: str, given: object) -> dict[str, object]:
     return arguments
 
 
-def _signature(path: str, given: object) -> str | None:
+def signature_of(path: str, given: object) -> str | None:
     if given is None:
         return None
     extra = object_of(path, given)

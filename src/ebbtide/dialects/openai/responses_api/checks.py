@@ -1,0 +1,182 @@
+"""What a Responses request's body must be; anything else in it passes through. Batched ones keep the same rules.
+
+The gateway keeps no responses, and what an upstream keeps is filed under the gateway's own key, where one account could
+read another's: whatever names something kept, or asks for keeping, is refused. A batch's requests are independent and
+bring all they need, so hosted tools and files are refused there too.
+
+Published at https://platform.openai.com/docs/api-reference/responses/create; names as in the official SDK's types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final
+
+import msgspec
+
+from ebbtide.dialects.openai.fields import convert, invalid
+from ebbtide.dialects.values import MAX_TOKENS
+from ebbtide.errors import InvalidRequest
+
+MAX_ITEMS = 10_000
+MAX_CONTENT_PARTS = 10_000
+MAX_TOOLS = 512
+MAX_MODEL = 256
+_PAIRS, _KEY, _VALUE = 16, 64, 512
+
+_KEPT: Final = "this gateway keeps no responses"
+_OWN_TOOLS: Final = frozenset({"function", "custom"})  # run by the caller; all others are the server's
+_PLAIN_ITEMS: Final = frozenset(
+    {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "reasoning"}
+)
+
+
+class _Object(msgspec.Struct, gc=False):
+    pass
+
+
+class _StreamOptions(msgspec.Struct, gc=False):
+    include_obfuscation: bool | None = None
+
+
+class _Tool(msgspec.Struct, gc=False):
+    type: str
+    container: object = None
+
+
+class Responses(msgspec.Struct, gc=False):
+    """`model` and `input` must be there; the members that follow are held to their types."""
+
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
+    input: str | list[dict[str, object]] | None = None
+    instructions: str | None = None
+    max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_TOKENS)] | None = None
+    metadata: dict[str, str] | None = None
+    parallel_tool_calls: bool | None = None
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    store: bool | None = None
+    background: bool | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    text: _Object | None = None
+    reasoning: _Object | None = None
+    tools: list[_Tool] | None = None
+    prompt: object = None
+
+
+def check_responses(body: dict[str, object]) -> Responses:
+    """The checked request. Raises InvalidRequest naming the field by its path."""
+    request = convert(body, Responses)
+    if "\0" in request.model:
+        raise invalid("model", "must not contain NUL")
+    if request.metadata is not None:
+        _check_metadata(request.metadata)
+    _refuse_kept(body, request)
+    _check_size("tools", len(request.tools or ()), MAX_TOOLS)
+    for index, tool in enumerate(request.tools or ()):
+        if isinstance(tool.container, str):
+            raise unsupported(f"tools[{index}].container", "containers of an upstream cannot be named")
+    if request.input is None:
+        if request.prompt is None:
+            raise invalid("input", "required")
+    elif not isinstance(request.input, str):
+        _check_items(request.input)
+    return request
+
+
+def check_independent(body: dict[str, object]) -> None:
+    """What a batch refuses beside all that check_responses does."""
+    tools, items = body.get("tools"), body.get("input")
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        if tool["type"] not in _OWN_TOOLS:
+            raise unsupported(f"tools[{index}].type", "hosted tools are not allowed in a batch")
+    if body.get("prompt") is not None:
+        raise unsupported("prompt", "stored prompts are not allowed in a batch")
+    for path, item in _items(items if isinstance(items, list) else ()):
+        if _kind(item) not in _PLAIN_ITEMS:
+            raise unsupported(f"{path}.type", "calls of hosted tools are not allowed in a batch")
+        for place, part in _parts(path, item):
+            if part.get("type") == "input_file":
+                raise unsupported(f"{place}.type", "file inputs are not allowed in a batch")
+
+
+def unsupported(path: str, problem: str) -> InvalidRequest:
+    """The refusal of something that is well formed and not served."""
+    return InvalidRequest(f"{path}: {problem}", param=path, code="unsupported_parameter")
+
+
+def _refuse_kept(body: Mapping[str, object], request: Responses) -> None:
+    for field in ("previous_response_id", "conversation"):
+        if body.get(field) is not None:
+            raise unsupported(field, f"{_KEPT}; send the whole input instead")
+    if request.store:
+        raise unsupported("store", f"must be false: {_KEPT}")
+    if request.background:
+        raise unsupported("background", f"must be false: {_KEPT} to be fetched later; use a batch instead")
+
+
+def _check_items(items: list[dict[str, object]]) -> None:
+    if not items:
+        raise invalid("input", "must not be empty")
+    _check_size("input", len(items), MAX_ITEMS)
+    parts = 0
+    for path, item in _items(items):
+        kind = _kind(item)
+        if kind == "item_reference":
+            raise unsupported(f"{path}.type", _KEPT)
+        if kind == "message":
+            _check_message(path, item)
+        for place, part in _parts(path, item):
+            parts += 1
+            if part.get("file_id") is not None:
+                raise unsupported(f"{place}.file_id", "files of an upstream cannot be named; send the data itself")
+    _check_size("input[].content", parts, MAX_CONTENT_PARTS)
+
+
+def _check_message(path: str, item: Mapping[str, object]) -> None:
+    if not isinstance(item.get("role"), str):
+        raise invalid(f"{path}.role", "required: a string")
+    if not isinstance(item.get("content"), (str, list)):
+        raise invalid(f"{path}.content", "required: a string or an array")
+
+
+def _items(items: list[dict[str, object]] | tuple[()]) -> Iterator[tuple[str, dict[str, object]]]:
+    for index, item in enumerate(items):
+        path = f"input[{index}]"
+        if not isinstance(item.get("type", "message"), str):
+            raise invalid(f"{path}.type", "expected string")
+        yield path, item
+
+
+def _kind(item: Mapping[str, object]) -> object:
+    """An item's type; a message may leave it out, and a reference too, which has nothing but an id."""
+    if (kind := item.get("type")) is not None:
+        return kind
+    return "item_reference" if "role" not in item and "id" in item else "message"
+
+
+def _parts(path: str, item: Mapping[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    """The content of a message, or what a tool gave back, where it is made of parts."""
+    for field in ("content", "output"):
+        given = item.get(field)
+        if not isinstance(given, list):
+            continue
+        for index, part in enumerate(given):
+            place = f"{path}.{field}[{index}]"
+            if not isinstance(part, dict):
+                raise invalid(place, "expected object")
+            yield place, part
+
+
+def _check_metadata(metadata: Mapping[str, str]) -> None:
+    if len(metadata) > _PAIRS:
+        raise invalid("metadata", f"at most {_PAIRS} pairs")
+    for key, value in metadata.items():
+        if len(key) > _KEY or len(value) > _VALUE:
+            raise invalid("metadata", f"keys are at most {_KEY} characters long, values {_VALUE}")
+
+
+def _check_size(field: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise invalid(field, f"{size} given, at most {limit} allowed")
