@@ -1,9 +1,10 @@
-"""An old openai SDK against the gateway at BASE_URL: responses, embeddings, chat, a batch from a file. Prints JSON."""
+"""An old openai SDK against the gateway at BASE_URL: responses, embeddings, chat, a batch from a file. Writes JSON."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from typing import Any
 
@@ -11,7 +12,6 @@ import openai
 
 MODEL = os.environ["MODEL"]
 client = openai.OpenAI(base_url=os.environ["BASE_URL"], api_key=os.environ["API_KEY"])
-
 
 
 def responses() -> dict[str, Any]:
@@ -24,7 +24,9 @@ def responses() -> dict[str, Any]:
 
 def batch() -> dict[str, Any]:
     lines = [
-        json.dumps({"custom_id": name, "method": "POST", "url": "/v1/responses", "body": {"model": MODEL, "input": name}})
+        json.dumps(
+            {"custom_id": name, "method": "POST", "url": "/v1/responses", "body": {"model": MODEL, "input": name}}
+        )
         for name in "ab"
     ]
     file = client.files.create(file="\n".join(lines).encode(), purpose="batch")
@@ -45,7 +47,7 @@ def main() -> None:
         "responses": responses(),
         "batch": batch(),
     }
-    print(json.dumps(seen, default=lambda value: value.model_dump()))
+    sys.stdout.write(json.dumps(seen, default=lambda value: value.model_dump()))
 
 
 if __name__ == "__main__":
