@@ -17,7 +17,7 @@ from ebbtide.accounts.quotas import check_money_left
 from ebbtide.accounts.roles import Role, refusal
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import intake_store as store
-from ebbtide.batches.checks import ROUTE_UNAVAILABLE, RequestChecker, Rules
+from ebbtide.batches.checks import ROUTE_UNAVAILABLE, Carries, RequestChecker, Rules
 from ebbtide.batches.idempotency import KeyTaken, Once, claim_key, find_replay
 from ebbtide.batches.limits import check_room_for
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL, Item, Job, window_end
@@ -25,8 +25,8 @@ from ebbtide.batches.progress import Moment, read_batch
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.clock import Clock
 from ebbtide.dialects.openai.faults import at_index, read_custom_id, with_name
-from ebbtide.dialects.openai.requests import CreateBatch, check_count
-from ebbtide.dialects.values import ENDPOINT_AT, Target
+from ebbtide.dialects.openai.requests import CreateBatch, check_count, create_target
+from ebbtide.dialects.values import ENDPOINT_AT, Target, Terms
 from ebbtide.errors import Forbidden, InvalidRequest, Unauthenticated
 from ebbtide.files.chunks import ChunkPacker
 from ebbtide.files.model import DIRECT, UPLOADED, StoredFile
@@ -41,12 +41,20 @@ _DIRECT_NAME = "requests.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What creating a batch works with: the snapshots in force when the call came."""
+    """What creating a batch works with: the snapshots in force when the call came, and what tells whether routes can
+    carry a request.
+    """
 
     database: Database
     catalog: Catalog
     settings: Settings
     clock: Clock
+    carries: Carries
+
+    def rules(self, role: Role, version: str | None, endpoint: str | None = None) -> Rules:
+        """What the requests of a batch are held to; `endpoint` is a file's."""
+        terms = Terms(self.settings.request_limits, version)
+        return Rules(self.catalog, role, endpoint, one_model=endpoint is not None, terms=terms, carries=self.carries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +69,46 @@ class Direct:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What goes with a new batch's requests: its metadata as JSON, and the key that makes its create safe to repeat."""
+    """What goes with a new batch's requests: its metadata as JSON, the key that makes its create safe to repeat, and
+    the version of the Messages API that they are written for.
+    """
 
     metadata: str | None
     once: Once | None = None
+    version: str | None = None
 
 
-async def create_batch(intake: Intake, principal: Principal, create: CreateBatch, once: Once | None = None) -> Job:
+async def create_batch(
+    intake: Intake, principal: Principal, create: CreateBatch, once: Once | None = None, version: str | None = None
+) -> Job:
     """Store a new batch and return it; or the batch of `once`, when another create with that key was faster.
+
+    `version` is what the call's anthropic-version says.
 
     Raises Forbidden below BATCH_MIN_ROLE; InvalidRequest naming the request or field at fault; LimitReached over a
     limit on unfinished work; Unauthenticated when key or account ended meanwhile. Nothing is stored then.
     """
     check_may_create(principal, intake.settings)
-    wish = Wish(_metadata(create), once)
+    check_version(create_target(create), version, intake.settings)
+    wish = Wish(_metadata(create), once, version)
     requests = create.requests
     if requests is not None:
         return await stored_once(intake, principal, once, lambda: _create_direct(intake, principal, requests, wish))
     return await stored_once(intake, principal, once, lambda: _create_from_file(intake, principal, create, wish))
+
+
+def check_version(target: Target | None, version: str | None, settings: Settings) -> None:
+    """Raises InvalidRequest when a batch for this target lacks an anthropic-version, or has one that it must not."""
+    allowed = settings.batch_anthropic_versions.split(",")
+    if target == "messages" and version not in allowed:
+        known = " or ".join(allowed)
+        raise InvalidRequest(
+            f"anthropic-version: a batch for /v1/messages needs this header, {known}", param="anthropic-version"
+        )
+    if target != "messages" and version is not None:
+        raise InvalidRequest(
+            "anthropic-version is not allowed: only a batch for /v1/messages has one", param="anthropic-version"
+        )
 
 
 def check_may_create(principal: Principal, settings: Settings) -> None:
@@ -106,7 +136,7 @@ async def stored_once(
 async def _create_direct(intake: Intake, principal: Principal, requests: Sequence[msgspec.Raw], wish: Wish) -> Job:
     check_count(len(requests), intake.settings.batch_max_requests)
     with ChunkPacker() as packer:
-        checked = await asyncio.to_thread(_check_requests, intake, principal, requests, packer)
+        checked = await asyncio.to_thread(_check_requests, intake, (principal.role, wish.version), requests, packer)
         return await store_direct(intake, principal, checked, wish)
 
 
@@ -129,10 +159,10 @@ async def store_direct(intake: Intake, principal: Principal, direct: Direct, wis
 
 
 def _check_requests(
-    intake: Intake, principal: Principal, requests: Sequence[msgspec.Raw], packer: ChunkPacker
+    intake: Intake, terms: tuple[Role, str | None], requests: Sequence[msgspec.Raw], packer: ChunkPacker
 ) -> Direct:
     """Check and pack every request; runs in a thread. The first bad one raises, named by index and custom_id."""
-    checker = RequestChecker(Rules(intake.catalog, principal.role, endpoint=None, one_model=False))
+    checker = RequestChecker(intake.rules(*terms))
     longest = intake.settings.batch_max_line_kb * 1024
     items = []
     for index, raw in enumerate(requests):
@@ -213,6 +243,7 @@ def _new_batch(
         expires_at=window_end(window.begins, window.hours),
         total=0 if items is None else len(items),
         model=None if items is None else store.model_of(items),
+        anthropic_version=wish.version,
     )
 
 

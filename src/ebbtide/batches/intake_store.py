@@ -38,6 +38,7 @@ class NewBatch:
     expires_at: datetime | None
     total: int
     model: str | None = None
+    anthropic_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Validation:
     input_id: str
     created_at: datetime
     expires_at: datetime | None
+    anthropic_version: str | None
 
 
 async def lock_creator(conn: Connection, account_id: str, key_id: str, now: datetime) -> bool:
@@ -92,6 +94,7 @@ async def insert_batch(conn: Connection, new: NewBatch) -> int:
             new.total,
             new.model,
             BATCH_SCHEMA_VERSION,
+            new.anthropic_version,
         )
     )
 

@@ -68,6 +68,7 @@ class Job:
     cost_unknown_attempts: int
     version: int
     model: str | None
+    anthropic_version: str | None
     blocked_reason: str | None
     read_at: datetime | None
 

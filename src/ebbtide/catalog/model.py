@@ -12,6 +12,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from ebbtide.accounts.roles import Role
+from ebbtide.dialects.values import Wire
 
 Kind = Literal["openai", "vllm", "sglang", "llamacpp", "ollama", "anthropic", "gemini", "standin"]
 DeploymentType = Literal["auto", "self_hosted", "provider_api"]
@@ -40,7 +41,8 @@ class Route:
     `base_url` is empty for the stand-in alone, which waits `latency` seconds before it answers. `api_keys` are taken in
     turn. At most `max_concurrency` calls run at once, None for no limit; a `reserve` one serves only while no other
     can. `api_version` is the API's, for anthropic and gemini; `priority_scheduling`: the engine runs requests by their
-    `priority`. `batch_choice` is an administrator's, None where there is none (ebbtide.catalog.policies).
+    `priority`. `speaks`: the forms its server speaks, the preferred ones first; None for those of its kind.
+    `batch_choice` is an administrator's, None where there is none (ebbtide.catalog.policies).
     """
 
     id: str
@@ -55,6 +57,7 @@ class Route:
     reserve: bool = False
     api_version: str | None = None
     priority_scheduling: bool = False
+    speaks: tuple[Wire, ...] | None = None
     batch_choice: bool | None = None
 
     @property

@@ -9,7 +9,7 @@ from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import NO_OTHERS, Failed, Others, as_error
 from ebbtide.dispatch.replies import Asked, judge_broken, judge_told
 from ebbtide.dispatch.send import Broken, Opened, StreamBroken
-from ebbtide.dispatch.translation import stream_of, told_status
+from ebbtide.dispatch.translation import stream_of
 
 
 class Streaming:
@@ -90,7 +90,7 @@ class Streaming:
     def _failure(self, broken: Broken | None) -> Failed | None:
         chat, asked = self._chat, self._asked
         if chat.error is not None:
-            return judge_told(chat.error, told_status(chat), asked, chat.usage)
+            return judge_told(chat.error, chat.status, asked, chat.usage)
         if chat.done:
             return None
         return judge_broken(broken or Broken("reset", sent=True), asked, chat.usage)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
 from ebbtide.dialects import sse
-from ebbtide.dialects.openai.stream import DONE, ChatStream, error_event
+from ebbtide.dialects.openai.completions import DONE
+from ebbtide.dialects.openai.stream import ChatStream, error_event
 from ebbtide.dialects.values import Usage
 from ebbtide.errors import Unavailable
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ebbtide.dialects.conversation import Image, Message, Part, Role, Text, Thought, ToolCall, ToolResult, cannot
-from ebbtide.dialects.openai.fields import invalid
+from ebbtide.dialects.fields import invalid
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest
 
@@ -63,9 +63,8 @@ class _Reader:
 
     def _result(self, path: str, message: Mapping[str, object]) -> ToolResult:
         call_id = text_of(f"{path}.tool_call_id", message.get("tool_call_id"))
-        parts = content(path, message.get("content"), images=False)
-        text = "".join(part.text for part in parts if isinstance(part, Text))
-        return ToolResult(call_id, text, self._called.get(call_id), f"{path}.tool_call_id")
+        parts = tuple(content(path, message.get("content"), images=False))
+        return ToolResult(call_id, parts, self._called.get(call_id), path=f"{path}.tool_call_id")
 
     def _calls(self, path: str, given: object) -> Iterator[ToolCall]:
         if given is None:

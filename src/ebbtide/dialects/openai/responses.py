@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import msgspec
 
-from ebbtide.dialects.values import MAX_TOKENS, Answer, Target, UpstreamError, Usage, members_replaced, one_line
+from ebbtide.dialects.values import (
+    MAX_TOKENS,
+    Answer,
+    MalformedAnswer,
+    Target,
+    UpstreamError,
+    Usage,
+    members_replaced,
+    one_line,
+)
 
 MAX_MESSAGE = 2000
 
 _decode = msgspec.json.Decoder().decode
-
-
-class MalformedAnswer(ValueError):
-    """An upstream's 200 that is not a JSON object in UTF-8. Sending the request again would most likely not help."""
 
 
 def read_answer(target: Target, body: bytes, model: str) -> Answer:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from ebbtide.dialects.openai.completions import DONE
 from ebbtide.dialects.openai.errors import render_error
 from ebbtide.dialects.openai.responses import error_of, usage_of
 from ebbtide.dialects.sse import Events
 from ebbtide.dialects.values import UpstreamError, Usage, members_replaced
 from ebbtide.errors import EbbtideError
-
-DONE = b"data: [DONE]\n\n"
 
 _decode = msgspec.json.Decoder().decode
 _MALFORMED = "The upstream's stream is malformed"
@@ -33,6 +32,7 @@ class ChatStream:
         self.usage: Usage | None = None
         self.done = False
         self.error: UpstreamError | None = None
+        self.status = 502
         self._model = model
         self._show_usage = show_usage
         self._named = msgspec.json.encode(model)

@@ -37,3 +37,15 @@ def field_error(error: msgspec.ValidationError) -> InvalidRequest:
 
 def invalid(field: str, problem: str, code: str | None = None) -> InvalidRequest:
     return InvalidRequest(f"{field}: {problem}", param=field, code=code)
+
+
+def check_name(model: str) -> None:
+    """Raises InvalidRequest for a model's name that cannot be one."""
+    if "\0" in model:
+        raise invalid("model", "must not contain NUL")
+
+
+def check_size(field: str, size: int, limit: int) -> None:
+    """Raises InvalidRequest when a field holds more than it may."""
+    if size > limit:
+        raise invalid(field, f"{size} given, at most {limit} allowed")

@@ -1,0 +1,39 @@
+"""Every form that callers and upstreams speak, in two tables: a new one is a row and the functions that it names.
+
+`carried_as` tells in which form a request of a target goes to a server: its own where the server speaks it, else the
+first of the server's forms that means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ebbtide.dialects.anthropic.codec import MESSAGES, MESSAGES_SERVER
+from ebbtide.dialects.base import Caller, Server
+from ebbtide.dialects.gemini.codec import EMBEDDINGS_SERVER as GEMINI_EMBEDDINGS_SERVER
+from ebbtide.dialects.gemini.codec import GEMINI_SERVER
+from ebbtide.dialects.openai.codec import CHAT, CHAT_SERVER, EMBEDDINGS, EMBEDDINGS_SERVER
+from ebbtide.dialects.values import Target, Wire
+
+CALLERS: Final[dict[Target, Caller]] = {
+    "chat": CHAT,
+    "embeddings": EMBEDDINGS,
+    "messages": MESSAGES,
+}
+SERVERS: Final[dict[Wire, Server]] = {
+    "chat": CHAT_SERVER,
+    "embeddings": EMBEDDINGS_SERVER,
+    "messages": MESSAGES_SERVER,
+    "gemini": GEMINI_SERVER,
+    "gemini_embeddings": GEMINI_EMBEDDINGS_SERVER,
+}
+_EMBEDDINGS: Final = frozenset({"embeddings", "gemini_embeddings"})
+
+
+def carried_as(target: Target, spoken: Sequence[Wire]) -> Wire | None:
+    """The form of a request to a server that speaks these, the preferred ones first; None where none will do."""
+    if target in spoken:
+        return target
+    embeds = target in _EMBEDDINGS
+    return next((wire for wire in spoken if wire in SERVERS and (wire in _EMBEDDINGS) == embeds), None)
