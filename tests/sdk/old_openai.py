@@ -15,7 +15,7 @@ client = openai.OpenAI(base_url=os.environ["BASE_URL"], api_key=os.environ["API_
 
 
 def responses() -> dict[str, Any]:
-    whole = client.responses.create(model=MODEL, input="Hello", instructions="Be brief.")
+    whole = client.responses.create(model=MODEL, input="Hello")
     with client.responses.stream(model=MODEL, input=[{"role": "user", "content": "Hello"}]) as stream:
         kinds = [event.type for event in stream]
         final = stream.get_final_response()

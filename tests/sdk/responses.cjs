@@ -6,8 +6,8 @@ const client = new OpenAI({ baseURL: process.env.BASE_URL, apiKey: process.env.A
 const model = process.env.MODEL;
 
 async function main() {
-  const seen = { version: require("openai/package.json").version };
-  const whole = await client.responses.create({ model, input: "Hello", instructions: "Be brief." });
+  const seen = { version: require("openai/version").VERSION };
+  const whole = await client.responses.create({ model, input: "Hello" });
   seen.whole = { text: whole.output_text, status: whole.status, model: whole.model, usage: whole.usage };
 
   const stream = await client.responses.create({ model, input: "Hello", stream: true });

@@ -30,7 +30,7 @@ from ebbtide.api.admin import (
 )
 from ebbtide.api.answers import answer_error
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.openai import batches, files, inference, webhook
+from ebbtide.api.openai import batches, files, inference, responses, webhook
 from ebbtide.api.protocol import LimitedProtocol
 from ebbtide.api.routing import Endpoint, build_router
 from ebbtide.api.user import account, usage
@@ -41,6 +41,7 @@ log = structlog.get_logger(__name__)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *inference.ROUTES,
+    *responses.ROUTES,
     *files.ROUTES,
     *batches.ROUTES,
     *webhook.ROUTES,

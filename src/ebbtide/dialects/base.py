@@ -20,7 +20,7 @@ from ebbtide.errors import EbbtideError
 class Stream(Protocol):
     """One streamed answer on its way to the caller: bytes in, whole events out, and what they told on the way.
 
-    `status` is the HTTP status that `error` amounts to.
+    `status` is the HTTP status that `error` amounts to; `fail` writes the end of a stream that broke, once.
     """
 
     @property
@@ -34,6 +34,7 @@ class Stream(Protocol):
 
     def feed(self, chunk: bytes) -> list[bytes]: ...
     def close(self) -> list[bytes]: ...
+    def fail(self, error: EbbtideError, request_id: str) -> bytes: ...
 
 
 class Pieces(Protocol):
@@ -55,10 +56,11 @@ class Pieces(Protocol):
 
 
 class Writer(Protocol):
-    """Writes pieces as the events of a stream; `finish` writes its end, once."""
+    """Writes pieces as the events of a stream; `finish` or `fail` writes its end, once."""
 
     def write(self, pieces: Sequence[Piece], answer_id: str) -> bytes: ...
     def finish(self, usage: Usage | None) -> bytes: ...
+    def fail(self, error: EbbtideError, request_id: str) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class Caller:
     check_batch_body: Callable[[dict[str, object], Terms], BatchBody]
     read_request: Callable[[bytes], Any]
     write_answer: Callable[[Any, Named, bytes], bytes]
-    write_stream: Callable[[Named, bool], Writer]
+    write_stream: Callable[[Named, bool, bytes], Writer]
     pass_body: Callable[[bytes, Sent], bytes]
     pass_answer: Callable[[bytes, str], Answer]
     pass_stream: Callable[[str, bool], Stream]

@@ -18,7 +18,7 @@ from ebbtide.dialects.targets import CALLERS, SERVERS
 from ebbtide.dialects.values import Answer, MalformedAnswer, Target, Terms, Told, UpstreamError, Usage, Wire
 from ebbtide.dispatch.kinds import KINDS, anthropic_version, fitted, gemini_model, wire_of
 from ebbtide.dispatch.outcome import Call
-from ebbtide.errors import InvalidRequest
+from ebbtide.errors import EbbtideError, InvalidRequest
 
 _FALLBACK_TOKENS: Final = 4096  # of a model whose limit nobody stated; the models file asks for it
 
@@ -97,7 +97,7 @@ def stream_of(call: Call, route: Route, created: int) -> Stream:
     if wire == call.target:
         return caller.pass_stream(call.requested, call.asks_usage)
     seed = hashlib.blake2b(call.body, digest_size=12).hexdigest()
-    writer = caller.write_stream(Named(call.requested, created), call.asks_usage)
+    writer = caller.write_stream(Named(call.requested, created), call.asks_usage, call.body)
     return _Translated(SERVERS[wire].read_stream(seed), writer)
 
 
@@ -160,6 +160,9 @@ class _Translated:
 
     def close(self) -> list[bytes]:
         return self._written(self._pieces.close())
+
+    def fail(self, error: EbbtideError, request_id: str) -> bytes:
+        return self._writer.fail(error, request_id)
 
     def _written(self, pieces: Sequence[Piece]) -> list[bytes]:
         said = self._pieces

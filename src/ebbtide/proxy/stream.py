@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
 from ebbtide.catalog.model import Model
-from ebbtide.dialects.openai.stream import error_event
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Failed, as_error
 from ebbtide.dispatch.streaming import Streaming
@@ -32,7 +31,7 @@ class ChatEvents:
                 async for event in events:
                     yield event
             except UpstreamFailed as error:
-                yield error_event(error)
+                yield self.streaming.fail(error, "")
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from tests.conftest import Server, database_at
 from tests.fake_upstream import Behaviour, FakeUpstream
 from tests.gateway import TestGateway, chat_model, embedding_model, models_file, start_gateway, until
-from tests.sdks import run_node, run_python
+from tests.sdks import SOURCES, run_node, run_python
 
 from ebbtide.accounts.roles import Role
 
@@ -185,7 +185,7 @@ async def test_what_cannot_be_carried_is_refused_by_its_path(
 async def test_no_response_can_be_asked_for_later(client: AsyncOpenAI, gateway: TestGateway) -> None:
     for ask in (client.responses.retrieve, client.responses.delete, client.responses.cancel):
         with pytest.raises(NotFoundError, match="keeps no responses"):
-            await ask("resp_1")  # type: ignore[operator]
+            await ask("resp_1")
     with pytest.raises(NotFoundError, match="keeps no responses"):
         await client.responses.input_items.list("resp_1")
     for path in ("/v1/responses/compact", "/v1/responses/input_tokens"):
@@ -230,16 +230,16 @@ async def test_tokens_and_cost_of_a_native_response_are_logged(gateway: TestGate
                 _ = [event async for event in await own.responses.create(model="native-1", input="Hi", stream=True)]
             else:
                 await own.responses.create(model="native-1", input="Hi")
-        account = (await gateway.call("GET", "/user", key=key)).json["id"]
-        row = await until(lambda account=account: _logged(gateway, account))
+        row = await until(lambda name=f"logged-{stream}": _logged(gateway, name))
         assert (row["target"], row["input_tokens"], row["cached_tokens"]) == ("responses", 11, 3)
         assert (row["output_tokens"], row["reasoning_tokens"]) == (7, 2)
         assert float(row["cost_usd"]) == pytest.approx((8 * 1.0 + 3 * 0.5 + 7 * 2.0) / 1e6)
 
 
 async def _logged(gateway: TestGateway, account: str) -> Any:
+    query = "select l.* from api_logs l join accounts a on a.id = l.account_id where a.name = $1"
     async with gateway.database.transaction() as conn:
-        return await conn.fetchrow("select * from api_logs where account_id = $1", account)
+        return await conn.fetchrow(query, account)
 
 
 class Word(BaseModel):
@@ -357,6 +357,7 @@ async def test_what_no_batch_route_can_carry_is_refused_when_the_batch_is_checke
 @pytest.mark.parametrize("model", ["standin-1", "native-1"])
 async def test_the_sdk_for_node_works_unchanged(gateway: TestGateway, model: str) -> None:
     seen = json.loads(await asyncio.to_thread(run_node, "responses.cjs", **_environ(gateway, model)))
+    assert seen["version"] == json.loads((SOURCES / "package.json").read_text())["dependencies"]["openai"]
     text = seen["whole"]["text"]
     assert "Hello" in text
     assert (seen["whole"]["status"], seen["whole"]["model"]) == ("completed", model)
@@ -376,7 +377,7 @@ async def test_an_old_sdk_for_python_works_unchanged(gateway: TestGateway) -> No
     assert "Hello" in seen["chat"]
     text = seen["responses"]["whole"]
     assert "Hello" in text
-    assert seen["responses"]["streamed"] == text.replace("Be brief. ", "")
+    assert seen["responses"]["streamed"] == text
     assert seen["responses"]["kinds"][-1] == "response.completed"
     assert {entry["custom_id"] for entry in seen["batch"]["lines"]} == {"a", "b"}
 
@@ -405,7 +406,7 @@ members = st.sampled_from(["input", "tools", "tool_choice", "text", "reasoning",
 async def test_odd_bodies_never_are_the_gateways_fault(gateway: TestGateway) -> None:
     bodies: list[dict[str, Any]] = []
 
-    @settings(max_examples=80, deadline=None, database=None)
+    @settings(max_examples=30, deadline=None, database=None)
     @given(st.dictionaries(members, odd, max_size=4), st.booleans())
     def draw(body: dict[str, Any], stream: bool) -> None:
         bodies.append({"model": "standin-1", "input": "Hi", "stream": stream, **body})

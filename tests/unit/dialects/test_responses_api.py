@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseStreamEvent
+from tests.pieces import pieces_of
 
 from ebbtide.dialects.conversation import (
     CallPiece,
@@ -20,27 +21,25 @@ from ebbtide.dialects.conversation import (
     Format,
     Image,
     Message,
+    Named,
     Piece,
     Sampling,
     Text,
     TextPiece,
     Thought,
-    ThoughtEnd,
-    ThoughtPiece,
     Tool,
     ToolCall,
     ToolChoice,
     ToolResult,
 )
-from ebbtide.dialects.openai.completions import Named
 from ebbtide.dialects.openai.responses_api.answers import asked, write_response
 from ebbtide.dialects.openai.responses_api.checks import check_independent, check_responses
 from ebbtide.dialects.openai.responses_api.items import read_input
-from ebbtide.dialects.openai.responses_api.passing import PassedEvents, queued_error, usage_of, without_store
+from ebbtide.dialects.openai.responses_api.passing import PassedEvents, pass_answer, usage_of, without_store
 from ebbtide.dialects.openai.responses_api.requests import read_request
 from ebbtide.dialects.openai.responses_api.stream import Events
 from ebbtide.dialects.values import Usage
-from ebbtide.errors import InvalidRequest
+from ebbtide.errors import InvalidRequest, UpstreamFailed
 
 encode = msgspec.json.encode
 NAMED = Named("m", 5)
@@ -117,14 +116,14 @@ def test_every_member_with_a_place_is_taken_over() -> None:
             "assistant",
             (ToolCall("c1", "look", {"at": 1}, path="input[3]"), ToolCall("c2", "look", {}, path="input[4]")),
         ),
-        ("tool", (ToolResult("c1", "A cat", "look", "input[5].call_id"),)),
-        ("tool", (ToolResult("c2", "A dog", "look", "input[6].call_id"),)),
+        ("tool", (ToolResult("c1", (Text("A cat"),), "look", path="input[5].call_id"),)),
+        ("tool", (ToolResult("c2", (Text("A "), Text("dog")), "look", path="input[6].call_id"),)),
     ]
     assert asked.tools == (Tool("look", "Looks", schema, strict=True),)
     assert asked.tool_choice == ToolChoice("tool", "look")
     assert asked.parallel_tools is False
     assert asked.sampling == Sampling(temperature=0.5, top_p=0.9)
-    assert (asked.max_tokens, asked.effort, asked.format) == (100, "low", Format(schema))
+    assert (asked.max_tokens, asked.effort, asked.format) == (100, "low", Format(schema, "n", strict=True))
     assert (asked.user, asked.tier) == (("safety_identifier", "u1"), "default")
 
 
@@ -274,25 +273,6 @@ def merged(parts: list[Any]) -> list[Any]:
     return out
 
 
-def pieces_of(parts: list[Any]) -> list[Piece]:
-    """The pieces that a stream of these parts may come in."""
-    pieces: list[Piece] = []
-    made = 0
-    for part in parts:
-        match part:
-            case Text(text=text):
-                pieces += [TextPiece(0, text[:1]), TextPiece(0, text[1:])]
-            case Thought(redacted=None):
-                pieces += [ThoughtPiece(0, part.text), ThoughtEnd(0, part)]
-            case Thought():
-                pieces.append(ThoughtEnd(0, part))
-            case ToolCall():
-                text = encode(part.arguments).decode()
-                pieces += [CallStart(0, made, part.id, part.name, part.signature), CallPiece(0, made, text)]
-                made += 1
-    return [*pieces, End(0, "stop")]
-
-
 def events_of(raw: bytes) -> list[Any]:
     events = []
     for number, event in enumerate(raw.split(b"\n\n")[:-1]):
@@ -309,7 +289,7 @@ def events_of(raw: bytes) -> list[Any]:
 def test_a_stream_ends_in_the_answer_that_its_deltas_tell(parts: list[Any]) -> None:
     body = encode({"model": "m", "input": "Hi"})
     writer = Events(asked(body, NAMED))
-    raw = b"".join(writer.write([piece], "id") for piece in pieces_of(parts)) + writer.finish(USAGE, "id")
+    raw = b"".join(writer.write([piece], "id") for piece in pieces_of(parts)) + writer.finish(USAGE)
     events = events_of(raw)
     assert [events[0]["type"], events[1]["type"]] == ["response.created", "response.in_progress"]
     assert events[-1]["type"] == "response.completed"
@@ -334,13 +314,13 @@ def test_a_stream_ends_in_the_answer_that_its_deltas_tell(parts: list[Any]) -> N
 def test_a_stream_that_breaks_or_is_cut_short_says_so() -> None:
     body = encode({"model": "m", "input": "Hi"})
     broken = Events(asked(body, NAMED))
-    raw = broken.write([TextPiece(0, "Hel")], "id") + broken.fail(502, "It broke", "id")
+    raw = broken.write([TextPiece(0, "Hel")], "id") + broken.fail(UpstreamFailed("It broke", status=502), "req_1")
     (*_, last) = events_of(raw)
     assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
     assert last["response"]["error"] == {"code": "server_error", "message": "It broke"}
     assert last["response"]["output"][0]["content"][0]["text"] == "Hel"
     cut = Events(asked(body, NAMED))
-    raw = cut.write([TextPiece(0, "Hel"), End(0, "length")], "id") + cut.finish(None, "id")
+    raw = cut.write([TextPiece(0, "Hel"), End(0, "length")], "id") + cut.finish(None)
     (*_, last) = events_of(raw)
     assert last["type"] == "response.incomplete"
     assert last["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
@@ -356,7 +336,7 @@ def test_calls_side_by_side_keep_their_own_arguments() -> None:
         CallPiece(0, 0, ":1}"),
         End(0, "tool_calls"),
     ]
-    (*_, last) = events_of(writer.write(pieces, "id") + writer.finish(None, "id"))
+    (*_, last) = events_of(writer.write(pieces, "id") + writer.finish(None))
     assert [(item["call_id"], item["arguments"]) for item in last["response"]["output"]] == [
         ("c0", '{"a":1}'),
         ("c1", "{}"),
@@ -416,8 +396,8 @@ def test_an_upstreams_failure_is_not_passed_on_and_the_end_is_the_gateways(
     assert len(passed) == 1
     assert stream.error is not None
     assert (stream.error.message, stream.status, stream.done) == (message, status, False)
-    last = msgspec.json.decode(stream.fail(429, "Safe").split(b"data: ")[1])
-    assert last["sequence_number"] == 2
+    last = msgspec.json.decode(stream.fail(UpstreamFailed("Safe", status=429), "req_1").split(b"data: ")[1])
+    assert last["sequence_number"] == 1
     assert last["response"]["model"] == "mine"
     assert last["response"]["error"] == {"code": "rate_limit_exceeded", "message": "Safe"}
 
@@ -433,8 +413,14 @@ def test_a_request_leaves_nothing_at_its_upstream() -> None:
 
 
 def test_a_response_that_waits_is_no_answer() -> None:
-    assert queued_error({"status": "queued"}) is not None
-    assert queued_error({"status": "completed"}) is None
+    for status, is_error in (("queued", True), ("in_progress", True), ("completed", False), ("incomplete", False)):
+        assert (pass_answer(encode({**UPSTREAM, "status": status}), "mine").error is not None) is is_error
+    named = pass_answer(encode({**UPSTREAM, "usage": {"input_tokens": 9, "output_tokens": 3}}), "mine")
+    assert msgspec.json.decode(named.body)["model"] == "mine"
+    assert named.usage == Usage(9, 0, 3, 0)
+    failed = pass_answer(encode({**UPSTREAM, "error": {"code": "server_error", "message": "Oh"}}), "mine")
+    assert failed.error is not None
+    assert failed.error.message == "Oh"
     assert usage_of({"input_tokens": 1}) is None
     assert usage_of({"input_tokens": 1, "output_tokens": True}) is None
 
@@ -479,7 +465,7 @@ def test_an_odd_stream_passes_or_is_malformed(events: list[Any]) -> None:
     for said in events:
         stream.feed(b"data: " + encode(said) + b"\n\n")
     stream.close()
-    stream.fail(500, "y")
+    stream.fail(UpstreamFailed("y", status=500), "req_1")
 
 
 def test_a_turn_of_the_assistant_is_one_message() -> None:

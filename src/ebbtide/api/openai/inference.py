@@ -19,8 +19,9 @@ from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, is_auto_name
 from ebbtide.dialects.openai.batch import ModelList, ModelObject
 from ebbtide.dialects.openai.bodies import Chat, Embeddings
-from ebbtide.dialects.openai.requests import parse_body
-from ebbtide.dialects.values import ENDPOINT_FOR, Body, Target
+from ebbtide.dialects.openai.responses_api.checks import Responses
+from ebbtide.dialects.targets import CALLERS
+from ebbtide.dialects.values import ENDPOINT_FOR, Body, Target, Terms
 from ebbtide.dispatch.outcome import STREAM_GAP_SECONDS, Timeouts
 from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.proxy.exchange import Exchange
@@ -52,6 +53,13 @@ async def create_chat_completion(gateway: Gateway, request: Request, principal: 
     return await _forward(gateway, request, exchange, ask)
 
 
+async def create_response(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    exchange, ask = await _begin(gateway, request, principal, "responses")
+    if ask.body.stream:
+        return Streamed(gateway.interactive.stream(exchange, ask), headers=_STREAM_HEADERS)
+    return await _forward(gateway, request, exchange, ask)
+
+
 async def create_embeddings(gateway: Gateway, request: Request, principal: Principal) -> Response:
     exchange, ask = await _begin(gateway, request, principal, "embeddings")
     return await _forward(gateway, request, exchange, ask)
@@ -73,7 +81,7 @@ async def _read_ask(gateway: Gateway, request: Request, exchange: Exchange) -> A
     target = exchange.target
     raw = await read_body(request, JSON_BODY_LIMIT)
     async with in_turn(len(raw)):
-        body = await by_weight(len(raw), parse_body, target, raw)
+        body = await by_weight(len(raw), CALLERS[target].parse_body, raw, Terms())
     exchange.model, exchange.streamed = body.model, body.stream
     model = _chosen(gateway, body.model, exchange.principal)
     exchange.model = model.id
@@ -126,6 +134,13 @@ ROUTES: tuple[Endpoint, ...] = (
         create_chat_completion,
         "Create a chat completion, whole or as a stream",
         Described(request=Chat, answer="application/json", streams=True, errors=_ERRORS),
+    ),
+    Closed(
+        "POST",
+        "/v1/responses",
+        create_response,
+        "Create a response, whole or as a stream; nothing of it is kept",
+        Described(request=Responses, answer="application/json", streams=True, errors=_ERRORS),
     ),
     Closed(
         "POST",

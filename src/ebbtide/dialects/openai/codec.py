@@ -12,10 +12,10 @@ from ebbtide.dialects.openai.chat_requests import write_chat
 from ebbtide.dialects.openai.completions import Chunks, write_completion, write_embeddings
 from ebbtide.dialects.openai.conversation import read_conversation, read_embed
 from ebbtide.dialects.openai.embeddings import read_embedded, write_embed
-from ebbtide.dialects.openai.errors import render_error
+from ebbtide.dialects.openai.errors import error_event, render_error
 from ebbtide.dialects.openai.requests import check_batch_body, parse_body, streamed
 from ebbtide.dialects.openai.responses import read_answer, read_error, usage_of
-from ebbtide.dialects.openai.stream import ChatStream, error_event
+from ebbtide.dialects.openai.stream import ChatStream
 from ebbtide.dialects.values import Told, with_model
 from ebbtide.errors import EbbtideError
 
@@ -47,7 +47,7 @@ CHAT: Final = Caller(
     check_batch_body=partial(check_batch_body, "chat"),
     read_request=read_conversation,
     write_answer=lambda answer, named, _: write_completion(answer, named),
-    write_stream=lambda named, asks_usage: Chunks(named, show_usage=asks_usage),
+    write_stream=lambda named, asks_usage, _: Chunks(named, show_usage=asks_usage),
     pass_body=_pass_chat,
     pass_answer=partial(read_answer, "chat"),
     pass_stream=lambda model, asks_usage: ChatStream(model, show_usage=asks_usage),

@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ebbtide.dialects.conversation import Completion, Finish, Part, Text, Thought, ToolCall
-from ebbtide.dialects.openai.completions import Named
+from ebbtide.dialects.conversation import Completion, Finish, Named, Part, Text, Thought, ToolCall
 from ebbtide.dialects.openai.responses_api.sealed import seal
+from ebbtide.dialects.statuses import INTERNAL, is_internal, status_of
 from ebbtide.dialects.values import Usage, one_line
+from ebbtide.errors import EbbtideError
 
 _encode = msgspec.json.Encoder().encode
 
@@ -109,9 +110,11 @@ def ended(finish: Finish) -> dict[str, object]:
     return {"status": "incomplete", "incomplete_details": {"reason": reason}}
 
 
-def failed(status: int, message: str) -> dict[str, object]:
-    """The status and error of a response that broke, by the HTTP status that it amounts to; the API names few codes."""
+def failed(error: EbbtideError) -> dict[str, object]:
+    """The status and error of a response that broke; the API names few codes."""
+    status = status_of(error)
     code = "rate_limit_exceeded" if status == 429 else "invalid_prompt" if status < 500 else "server_error"
+    message = INTERNAL if is_internal(error) else error.message
     return {"status": "failed", "error": {"code": code, "message": message}}
 
 

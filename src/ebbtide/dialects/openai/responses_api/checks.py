@@ -14,14 +14,10 @@ from typing import Annotated, Final
 
 import msgspec
 
-from ebbtide.dialects.openai.fields import convert, invalid
-from ebbtide.dialects.values import MAX_TOKENS
+from ebbtide.dialects.fields import check_name, check_size, convert, invalid
+from ebbtide.dialects.values import BOM, MAX_MODEL, MAX_TOKENS, STANDARD, BatchBody, Body, Limits, Terms, check_json
 from ebbtide.errors import InvalidRequest
 
-MAX_ITEMS = 10_000
-MAX_CONTENT_PARTS = 10_000
-MAX_TOOLS = 512
-MAX_MODEL = 256
 _PAIRS, _KEY, _VALUE = 16, 64, 512
 
 _KEPT: Final = "this gateway keeps no responses"
@@ -65,15 +61,40 @@ class Responses(msgspec.Struct, gc=False):
     prompt: object = None
 
 
-def check_responses(body: dict[str, object]) -> Responses:
+def parse_body(raw: bytes, terms: Terms = STANDARD) -> Body:
+    """Check an interactive request's body. Raises InvalidRequest naming the field. A leading BOM is stripped."""
+    raw = raw.removeprefix(BOM)
+    body = check_json(raw)
+    if not isinstance(body, dict):
+        raise InvalidRequest("The body must be a JSON object")
+    request = check_responses(body, terms.limits)
+    return Body(request.model, raw, stream=bool(request.stream), max_tokens=request.max_output_tokens)
+
+
+def check_batch_body(body: dict[str, object], terms: Terms = STANDARD) -> BatchBody:
+    """Check the decoded body of a batched request. Raises InvalidRequest."""
+    request = check_responses(body, terms.limits)
+    if request.stream:
+        raise invalid("stream", "must not be true in a batch")
+    for field in ("background", "priority"):
+        if body.get(field) is not None:
+            raise invalid(field, "not allowed in a batch")
+    if body.get("anthropic_version") is not None:
+        raise invalid("anthropic_version", "not allowed in a request's body")
+    if body.get("service_tier") not in (None, "auto", "default"):
+        raise invalid("service_tier", "must be auto or default in a batch")
+    check_independent(body)
+    return BatchBody(request.model, request.max_output_tokens)
+
+
+def check_responses(body: dict[str, object], limits: Limits = STANDARD.limits) -> Responses:
     """The checked request. Raises InvalidRequest naming the field by its path."""
     request = convert(body, Responses)
-    if "\0" in request.model:
-        raise invalid("model", "must not contain NUL")
+    check_name(request.model)
     if request.metadata is not None:
         _check_metadata(request.metadata)
     _refuse_kept(body, request)
-    _check_size("tools", len(request.tools or ()), MAX_TOOLS)
+    check_size("tools", len(request.tools or ()), limits.tools)
     for index, tool in enumerate(request.tools or ()):
         if isinstance(tool.container, str):
             raise unsupported(f"tools[{index}].container", "containers of an upstream cannot be named")
@@ -81,7 +102,7 @@ def check_responses(body: dict[str, object]) -> Responses:
         if request.prompt is None:
             raise invalid("input", "required")
     elif not isinstance(request.input, str):
-        _check_items(request.input)
+        _check_items(request.input, limits)
     return request
 
 
@@ -116,10 +137,10 @@ def _refuse_kept(body: Mapping[str, object], request: Responses) -> None:
         raise unsupported("background", f"must be false: {_KEPT} to be fetched later; use a batch instead")
 
 
-def _check_items(items: list[dict[str, object]]) -> None:
+def _check_items(items: list[dict[str, object]], limits: Limits) -> None:
     if not items:
         raise invalid("input", "must not be empty")
-    _check_size("input", len(items), MAX_ITEMS)
+    check_size("input", len(items), limits.messages)
     parts = 0
     for path, item in _items(items):
         kind = _kind(item)
@@ -131,7 +152,7 @@ def _check_items(items: list[dict[str, object]]) -> None:
             parts += 1
             if part.get("file_id") is not None:
                 raise unsupported(f"{place}.file_id", "files of an upstream cannot be named; send the data itself")
-    _check_size("input[].content", parts, MAX_CONTENT_PARTS)
+    check_size("input[].content", parts, limits.content_parts)
 
 
 def _check_message(path: str, item: Mapping[str, object]) -> None:
@@ -175,8 +196,3 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
     for key, value in metadata.items():
         if len(key) > _KEY or len(value) > _VALUE:
             raise invalid("metadata", f"keys are at most {_KEY} characters long, values {_VALUE}")
-
-
-def _check_size(field: str, size: int, limit: int) -> None:
-    if size > limit:
-        raise invalid(field, f"{size} given, at most {limit} allowed")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ebbtide.dialects.conversation import Image, Message, Part, Role, Text, Thought, ToolCall, ToolResult, cannot
-from ebbtide.dialects.openai.fields import invalid
+from ebbtide.dialects.fields import invalid
 from ebbtide.dialects.openai.messages import arguments_of, image_at, known, object_of, signature_of, text_of
 from ebbtide.dialects.openai.responses_api.sealed import open_sealed
 
@@ -84,8 +84,8 @@ class _Reader:
     def _result(self, path: str, item: Mapping[str, object]) -> Message:
         known(path, item, _OWN | {"call_id", "output"})
         call_id = text_of(f"{path}.call_id", item.get("call_id"))
-        text = _output(f"{path}.output", item.get("output"))
-        return Message("tool", (ToolResult(call_id, text, self._called.get(call_id), f"{path}.call_id"),), path)
+        parts = tuple(_output(f"{path}.output", item.get("output")))
+        return Message("tool", (ToolResult(call_id, parts, self._called.get(call_id), path=f"{path}.call_id"),), path)
 
 
 def _message(path: str, kind: str, item: Mapping[str, object]) -> Message:
@@ -129,15 +129,18 @@ def _part(path: str, part: Mapping[str, object], *, images: bool, answers: bool 
     raise cannot(f"{path}.type", "the model's server takes no such content here")
 
 
-def _output(path: str, given: object) -> str:
+def _output(path: str, given: object) -> Iterator[Text | Image]:
     if isinstance(given, str):
-        return given
+        if given:
+            yield Text(given)
+        return
     if not isinstance(given, list):
         raise invalid(path, "expected string or array")
-    read = [
-        _part(place := f"{path}[{index}]", object_of(place, part), images=False) for index, part in enumerate(given)
-    ]
-    return "".join(part.text for part in read if isinstance(part, Text))
+    for index, part in enumerate(given):
+        place = f"{path}[{index}]"
+        read = _part(place, object_of(place, part), images=True)
+        if read is not None:
+            yield read
 
 
 def _thought(path: str, item: Mapping[str, object]) -> Thought | None:

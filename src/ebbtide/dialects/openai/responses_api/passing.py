@@ -10,14 +10,16 @@ from typing import Any, Final
 
 import msgspec
 
+from ebbtide.dialects.openai.responses import error_of, read_object
 from ebbtide.dialects.openai.responses_api.answers import failed
 from ebbtide.dialects.openai.responses_api.stream import event
 from ebbtide.dialects.sse import Events, data_of
-from ebbtide.dialects.values import MAX_TOKENS, UpstreamError, Usage, members_replaced
+from ebbtide.dialects.values import MAX_TOKENS, Answer, UpstreamError, Usage, members_replaced, one_line
+from ebbtide.errors import EbbtideError
 
 _decode = msgspec.json.Decoder().decode
 _MALFORMED: Final = "The upstream's stream is malformed"
-_QUEUED: Final = UpstreamError("The upstream queued the response instead of answering")
+_WAITING: Final = frozenset({"queued", "in_progress"})
 _ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 _FAILURES: Final = {"rate_limit_exceeded": 429, "invalid_prompt": 400}
 
@@ -41,6 +43,16 @@ class _Storing(msgspec.Struct):
     store: bool | None = None
 
 
+def pass_answer(body: bytes, model: str) -> Answer:
+    """An upstream's 200 with the model named as the caller did, and what it used. Raises MalformedAnswer."""
+    answer = read_object(body)
+    named = body if answer.get("model") == model else members_replaced(body, {"model": model})
+    error = error_of(answer)
+    if error is None and answer.get("status") in _WAITING:
+        error = UpstreamError("The upstream queued the response instead of answering")
+    return Answer(one_line(named), usage_of(answer.get("usage")), error)
+
+
 def usage_of(usage: object) -> Usage | None:
     """The decoded `usage` as tokens; None unless the counts that decide the price are whole and in range."""
     if not isinstance(usage, dict):
@@ -53,11 +65,6 @@ def usage_of(usage: object) -> Usage | None:
     reasoning = _detail(usage.get("output_tokens_details"), "reasoning_tokens")
     cached = min(cached, given)
     return Usage(given, cached, made, min(reasoning, made), min(written, given - cached))
-
-
-def queued_error(answer: dict[str, object]) -> UpstreamError | None:
-    """The error that a 200 is which answers nothing yet."""
-    return _QUEUED if answer.get("status") in ("queued", "in_progress") else None
 
 
 def failure_of(said: dict[str, Any]) -> tuple[UpstreamError, int]:
@@ -101,9 +108,9 @@ class PassedEvents:
         """The last event, where its blank line was left out."""
         return [] if self.error is not None or self.done else self._passed([self._events.close()])
 
-    def fail(self, status: int, message: str) -> bytes:
-        """The end of a stream that broke, by the HTTP status it amounts to."""
-        told = {**self._response, **failed(status, message)}
+    def fail(self, error: EbbtideError, _: str) -> bytes:
+        """The end of a stream that broke."""
+        told = {**self._response, **failed(error)}
         return event("response.failed", sequence_number=self._sequence, response=told)
 
     def _passed(self, events: list[bytes]) -> list[bytes]:
@@ -128,10 +135,10 @@ class PassedEvents:
             return _framed(told.type, data)
         said = _decode(data)
         kind = said["type"] if isinstance(said.get("type"), str) else "error"
-        self._count(said.get("sequence_number"))
         if kind in ("error", "response.failed"):
             self.error, self.status = failure_of(said)
             return b""
+        self._count(said.get("sequence_number"))
         return self._whole(kind, said, data) if isinstance(said.get("response"), dict) else _framed(kind, data)
 
     def _whole(self, kind: str, said: dict[str, Any], data: bytes) -> bytes:

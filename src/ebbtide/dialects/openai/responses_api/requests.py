@@ -22,7 +22,7 @@ from ebbtide.dialects.conversation import (
     ToolChoice,
     cannot,
 )
-from ebbtide.dialects.openai.fields import convert, invalid
+from ebbtide.dialects.fields import convert, invalid
 from ebbtide.dialects.openai.responses_api.items import read_input
 from ebbtide.dialects.values import MAX_TOKENS, check_json
 from ebbtide.errors import InvalidRequest
@@ -91,8 +91,6 @@ class _PlainFormat(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _SchemaFormat(msgspec.Struct, forbid_unknown_fields=True):
-    """`name` only labels the schema, and a vendor's structured output is always `strict`."""
-
     type: Literal["json_schema"]
     name: str
     schema: dict[str, object]
@@ -182,7 +180,8 @@ def _format(given: dict[str, object] | None) -> Format | None:
     if given is None or kind == "text":
         return None
     if kind == "json_schema":
-        return Format(_within("text.format", given, _SchemaFormat).schema)
+        wanted = _within("text.format", given, _SchemaFormat)
+        return Format(wanted.schema, wanted.name, wanted.strict)
     if kind != "json_object":
         raise cannot("text.format.type", "must be text, json_object or json_schema")
     _within("text.format", given, _PlainFormat)

@@ -74,7 +74,7 @@ def read_response(body: bytes) -> Completion:
         raise ValueError("Nested too deeply") from None
     if response.status not in ("completed", "incomplete"):
         raise ValueError("Not an answer")
-    reason = response.incomplete_details and response.incomplete_details.reason
+    reason = None if response.incomplete_details is None else response.incomplete_details.reason
     refused = any(inner.refusal for item in response.output for inner in item.content or ())
     called = any(isinstance(part, ToolCall) for part in parts)
     finish = _finish(reason, refused=refused, called=called)

@@ -103,8 +103,8 @@ def _item(part: Part) -> dict[str, object]:
         case ToolResult(call_id=name, parts=parts):
             if part.failed:
                 raise cannot(f"{part.path}.is_error", "the model's server cannot be told that a tool failed")
-            only_text = all(isinstance(inner, Text) for inner in parts)
-            output: object = part.text if only_text else [_part(inner) for inner in parts]
+            plain = len(parts) < 2 and all(isinstance(inner, Text) for inner in parts)
+            output: object = part.text if plain else [_part(inner) for inner in parts]
             return {"type": "function_call_output", "call_id": name, "output": output}
         case Thought():
             raise cannot(part.path, "the model's server does not take reasoning back")

@@ -35,6 +35,7 @@ from ebbtide.dialects.openai.responses_api.answers import (
     text_part,
 )
 from ebbtide.dialects.values import Usage
+from ebbtide.errors import EbbtideError
 
 _encode = msgspec.json.Encoder().encode
 
@@ -87,29 +88,29 @@ class Events:
         self._calls: dict[int, _Call] = {}
         self._finish: Finish = "stop"
 
-    def write(self, pieces: Iterable[Piece], seed: str) -> bytes:
-        """The events of these pieces; `seed` is the upstream's id of the answer, or what stands for it."""
-        return self._head(seed) + b"".join(self._events(pieces))
+    def write(self, pieces: Iterable[Piece], answer_id: str) -> bytes:
+        """The events of these pieces."""
+        return self._head(answer_id) + b"".join(self._events(pieces))
 
-    def finish(self, usage: Usage | None, seed: str) -> bytes:
+    def finish(self, usage: Usage | None) -> bytes:
         """The end of a stream that came whole."""
         end = ended(self._finish)
         status = str(end["status"])
-        head = self._head(seed)
+        head = self._head("")
         closed = b"".join(self._close(_Message, _Reasoning, _Call, status=status))
         return head + closed + self._whole(status, usage=usage, **end)
 
-    def fail(self, status: int, message: str, seed: str) -> bytes:
-        """The end of a stream that broke: what had come, and why no more does, by the HTTP status it amounts to."""
-        head = self._head(seed)
+    def fail(self, error: EbbtideError, _: str) -> bytes:
+        """The end of a stream that broke: what had come, and why no more does."""
+        head = self._head("")
         for opened in self._open():
             self._ended[opened.index] = opened.item("incomplete")
-        return head + self._whole("failed", **failed(status, message))
+        return head + self._whole("failed", **failed(error))
 
-    def _head(self, seed: str) -> bytes:
+    def _head(self, answer_id: str) -> bytes:
         if self._names is not None:
             return b""
-        self._names = Names(seed)
+        self._names = Names(answer_id)
         return self._whole("created") + self._whole("in_progress")
 
     def _whole(self, kind: str, **more: object) -> bytes:
