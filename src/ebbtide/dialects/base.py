@@ -8,6 +8,7 @@ its functions, never a pair. A dialect knows no other dialect; what two of them 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -73,6 +74,8 @@ class Caller:
     - write_answer, write_stream     from the neutral form, of the request whose bytes are given last
     - pass_body, pass_answer, pass_stream   untouched, but for the model's name, to and from a server of the same form
     - render_error, error_event      status, headers and body of an error; the event that tells one in mid-stream
+    - paths                          patterns of paths as chat completions have them, in which a server's writer
+                                     complains, and what this form calls the same
     """
 
     parse_body: Callable[[bytes, Terms], Body]
@@ -85,6 +88,7 @@ class Caller:
     pass_stream: Callable[[str, bool], Stream]
     render_error: Callable[[EbbtideError, str], tuple[int, dict[str, str], bytes]]
     error_event: Callable[[EbbtideError, str], bytes]
+    paths: tuple[tuple[re.Pattern[str], str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from ebbtide.dialects.base import Caller, Server
@@ -32,6 +33,11 @@ RESPONSES: Final = Caller(
     pass_stream=lambda model, _: PassedEvents(model),
     render_error=CHAT.render_error,
     error_event=CHAT.error_event,
+    paths=(
+        (re.compile(r"^reasoning_effort$"), "reasoning.effort"),
+        (re.compile(r"^response_format\b"), "text.format"),
+        (re.compile(r"^(tools\[\d+\])\.function\b"), r"\1"),
+    ),
 )
 RESPONSES_SERVER: Final = Server(
     write_request=write_request,
