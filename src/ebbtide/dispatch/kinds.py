@@ -19,7 +19,9 @@ from ebbtide.dispatch.outcome import Call
 ANTHROPIC_VERSION: Final = "2023-06-01"
 GEMINI_VERSION: Final = "v1beta"
 _OPENAI: Final = frozenset({"chat", "embeddings", "responses"})
-_ENGINE: Final[tuple[Wire, ...]] = ("chat", "embeddings", "responses", "messages")
+# Of the engines, vLLM alone speaks Responses whole: the others take `text.format` or hosted tools and do nothing about
+# them, or leave out what clients need, so that they are asked for a chat completion.
+_ENGINE: Final[tuple[Wire, ...]] = ("chat", "embeddings", "messages")
 
 
 class Priorities(msgspec.Struct, frozen=True):
@@ -52,7 +54,7 @@ _INSIDE: Final[frozenset[Wire]] = frozenset({"messages"})
 KINDS: Final[dict[Kind, Traits]] = {
     "openai": Traits(inside=_INSIDE),
     # vLLM takes the lower value first; without one a request has 0.
-    "vllm": Traits(_ENGINE, _INSIDE, _TOP_K, priorities=Priorities(batch=2**31 - 1)),
+    "vllm": Traits((*_ENGINE, "responses"), _INSIDE, _TOP_K, priorities=Priorities(batch=2**31 - 1)),
     # SGLang takes the higher value first, and puts a request without one behind all others.
     "sglang": Traits(_ENGINE, _INSIDE, _TOP_K, priorities=Priorities(batch=-(2**31), usual=0)),
     "llamacpp": Traits(_ENGINE, _INSIDE, _TOP_K, counts_by="max_tokens"),
