@@ -146,4 +146,25 @@ class HeaderParameter:
         return {"type": "string", "minLength": 1, "maxLength": self.longest}
 
 
-Parameter = IntegerParameter | ChoiceParameter | OneOfParameter | TextParameter | TimeParameter | HeaderParameter
+@dataclass(frozen=True)
+class OneOfHeader:
+    """A header that is one of a few words."""
+
+    name: str
+    choices: tuple[str, ...]
+    default: str
+    about: str
+
+    def read(self, request: Request) -> str:
+        text = request.headers.get(self.name, self.default)
+        if text not in self.choices:
+            raise InvalidRequest(f"{self.name} must be one of: {', '.join(self.choices)}", param=self.name)
+        return text
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "enum": list(self.choices), "default": self.default}
+
+
+Parameter = (
+    IntegerParameter | ChoiceParameter | OneOfParameter | TextParameter | TimeParameter | HeaderParameter | OneOfHeader
+)

@@ -30,6 +30,7 @@ from ebbtide.errors import Forbidden, NotFound, UpstreamFailed
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
 OpenHandler = Callable[[Gateway, Request], Awaitable[Response]]
+BATCHES_OFF: Final = "Batch inference is not available on this gateway"
 ROUTE: Final = "ebbtide.route"
 """Where a request's scope holds the template of its path."""
 
@@ -114,7 +115,7 @@ class _Path:
         scope[ROUTE] = self._route
         settings = self._gateway.settings.current
         if isinstance(endpoint, Closed) and endpoint.batch and not settings.batch_enabled:
-            raise NotFound("Batch inference is not available on this gateway")
+            raise NotFound(BATCHES_OFF)
         began, seconds = asyncio.get_running_loop().time(), settings.request_timeout_seconds
         try:
             async with asyncio.timeout_at(began + seconds) as deadline:

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide import ids, tracing
-from ebbtide.api import oidc, ops, session
+from ebbtide.api import models, oidc, ops, session
 from ebbtide.api.admin import (
     accounts,
     audit,
@@ -29,6 +29,9 @@ from ebbtide.api.admin import (
     requests,
 )
 from ebbtide.api.answers import answer_error
+from ebbtide.api.anthropic import batches as message_batches
+from ebbtide.api.anthropic import messages
+from ebbtide.api.dialect import caller_of, speaks_messages
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai import batches, files, inference, responses, webhook
 from ebbtide.api.protocol import LimitedProtocol
@@ -40,8 +43,11 @@ from ebbtide.errors import EbbtideError, Unavailable
 log = structlog.get_logger(__name__)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
+    *models.ROUTES,
     *inference.ROUTES,
     *responses.ROUTES,
+    *messages.ROUTES,
+    *message_batches.ROUTES,
     *files.ROUTES,
     *batches.ROUTES,
     *webhook.ROUTES,
@@ -78,6 +84,8 @@ class FrontDoor:
         headers = Headers(scope=scope)
         request_id = _request_id(headers)
         scope["request_id"], scope["answer_headers"] = request_id, []
+        if speaks_messages(scope):
+            scope["answer_headers"].append((b"request-id", request_id.encode()))
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         tracing.name_request(request_id)
@@ -96,7 +104,7 @@ class FrontDoor:
         if visit.status is not None:
             log.warning("answer_broken_off", path=scope["path"], reason=error.message)
             return
-        await answer_error(error)(scope, receive, visit.send)
+        await answer_error(error, caller_of(scope), scope["request_id"])(scope, receive, visit.send)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> EbbtideError | None:
         try:

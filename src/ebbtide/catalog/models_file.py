@@ -39,7 +39,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
-Spoken = Literal["chat", "embeddings", "responses", "messages"]
+Spoken = Literal["chat", "embeddings", "responses", "messages", "count_tokens"]
 
 BASE_URLS: Mapping[Kind, str] = {
     "anthropic": "https://api.anthropic.com",

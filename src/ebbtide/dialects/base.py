@@ -73,7 +73,7 @@ class Caller:
     - read_request                   a checked body, whole: a member without a place in the neutral form is refused
     - write_answer, write_stream     from the neutral form, of the request whose bytes are given last
     - pass_body, pass_answer, pass_stream   untouched, but for the model's name, to and from a server of the same form
-    - render_error, error_event      status, headers and body of an error; the event that tells one in mid-stream
+    - render_error                   status, headers and body of an error
     - paths                          patterns of paths as chat completions have them, in which a server's writer
                                      complains, and what this form calls the same
     """
@@ -87,7 +87,6 @@ class Caller:
     pass_answer: Callable[[bytes, str], Answer]
     pass_stream: Callable[[str, bool], Stream]
     render_error: Callable[[EbbtideError, str], tuple[int, dict[str, str], bytes]]
-    error_event: Callable[[EbbtideError, str], bytes]
     paths: tuple[tuple[re.Pattern[str], str], ...] = ()
 
 

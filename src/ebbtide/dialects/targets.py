@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ebbtide.dialects.anthropic.codec import MESSAGES, MESSAGES_SERVER
+from ebbtide.dialects.anthropic.codec import COUNT_TOKENS, MESSAGES, MESSAGES_SERVER
 from ebbtide.dialects.base import Caller, Server
 from ebbtide.dialects.gemini.codec import EMBEDDINGS_SERVER as GEMINI_EMBEDDINGS_SERVER
 from ebbtide.dialects.gemini.codec import GEMINI_SERVER
@@ -22,21 +22,26 @@ CALLERS: Final[dict[Target, Caller]] = {
     "embeddings": EMBEDDINGS,
     "responses": RESPONSES,
     "messages": MESSAGES,
+    "count_tokens": COUNT_TOKENS,
 }
 SERVERS: Final[dict[Wire, Server]] = {
     "chat": CHAT_SERVER,
     "embeddings": EMBEDDINGS_SERVER,
     "responses": RESPONSES_SERVER,
     "messages": MESSAGES_SERVER,
+    "count_tokens": MESSAGES_SERVER,
     "gemini": GEMINI_SERVER,
     "gemini_embeddings": GEMINI_EMBEDDINGS_SERVER,
 }
-_EMBEDDINGS: Final = frozenset({"embeddings", "gemini_embeddings"})
+_FAMILIES: Final[tuple[frozenset[Wire], ...]] = (
+    frozenset({"chat", "responses", "messages", "gemini"}),
+    frozenset({"embeddings", "gemini_embeddings"}),
+)
 
 
 def carried_as(target: Target, spoken: Sequence[Wire]) -> Wire | None:
     """The form of a request to a server that speaks these, the preferred ones first; None where none will do."""
     if target in spoken:
         return target
-    embeds = target in _EMBEDDINGS
-    return next((wire for wire in spoken if wire in SERVERS and (wire in _EMBEDDINGS) == embeds), None)
+    family = next((family for family in _FAMILIES if target in family), frozenset())
+    return next((wire for wire in spoken if wire in family and wire in SERVERS), None)

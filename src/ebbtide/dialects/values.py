@@ -12,8 +12,8 @@ import msgspec
 
 from ebbtide.errors import InvalidRequest
 
-Target = Literal["chat", "embeddings", "responses", "messages", "gemini"]
-Wire = Literal["chat", "embeddings", "responses", "messages", "gemini", "gemini_embeddings"]
+Target = Literal["chat", "embeddings", "responses", "messages", "count_tokens", "gemini"]
+Wire = Literal["chat", "embeddings", "responses", "messages", "count_tokens", "gemini", "gemini_embeddings"]
 """What a server may speak: a target, or a form in which no caller speaks."""
 
 MAX_DEPTH = 64

@@ -22,6 +22,7 @@ _OPENAI: Final = frozenset({"chat", "embeddings", "responses"})
 # Of the engines, vLLM alone speaks Responses whole: the others take `text.format` or hosted tools and do nothing about
 # them, or leave out what clients need, so that they are asked for a chat completion.
 _ENGINE: Final[tuple[Wire, ...]] = ("chat", "embeddings", "messages")
+_COUNTING: Final[tuple[Wire, ...]] = (*_ENGINE, "count_tokens")
 
 
 class Priorities(msgspec.Struct, frozen=True):
@@ -54,12 +55,12 @@ _INSIDE: Final[frozenset[Wire]] = frozenset({"messages"})
 KINDS: Final[dict[Kind, Traits]] = {
     "openai": Traits(inside=_INSIDE),
     # vLLM takes the lower value first; without one a request has 0.
-    "vllm": Traits((*_ENGINE, "responses"), _INSIDE, _TOP_K, priorities=Priorities(batch=2**31 - 1)),
+    "vllm": Traits((*_COUNTING, "responses"), _INSIDE, _TOP_K, priorities=Priorities(batch=2**31 - 1)),
     # SGLang takes the higher value first, and puts a request without one behind all others.
-    "sglang": Traits(_ENGINE, _INSIDE, _TOP_K, priorities=Priorities(batch=-(2**31), usual=0)),
-    "llamacpp": Traits(_ENGINE, _INSIDE, _TOP_K, counts_by="max_tokens"),
+    "sglang": Traits(_COUNTING, _INSIDE, _TOP_K, priorities=Priorities(batch=-(2**31), usual=0)),
+    "llamacpp": Traits(_COUNTING, _INSIDE, _TOP_K, counts_by="max_tokens"),
     "ollama": Traits(_ENGINE, _INSIDE, counts_by="max_tokens"),
-    "anthropic": Traits(("messages",), key_header="x-api-key", key_prefix=""),
+    "anthropic": Traits(("messages", "count_tokens"), key_header="x-api-key", key_prefix=""),
     "gemini": Traits(("gemini", "gemini_embeddings"), key_header="x-goog-api-key", key_prefix=""),
     "standin": Traits(extras=_TOP_K),
 }
@@ -77,8 +78,9 @@ def wire_of(route: Route, target: Target) -> Wire | None:
 
 def url_of(route: Route, wire: Wire, *, stream: bool) -> str:
     """Where a request goes."""
-    if wire == "messages":
-        return f"{route.base_url.removesuffix('/v1')}/v1/messages"
+    if wire in ("messages", "count_tokens"):
+        path = "/v1/messages" if wire == "messages" else "/v1/messages/count_tokens"
+        return route.base_url.removesuffix("/v1") + path
     if wire in ("gemini", "gemini_embeddings"):
         verb = "batchEmbedContents" if wire == "gemini_embeddings" else "generateContent"
         verb = "streamGenerateContent?alt=sse" if stream else verb
@@ -104,7 +106,7 @@ def headers_of(route: Route, key: str | None) -> dict[str, str]:
 
 def headers_from(call: Call, route: Route, wire: Wire) -> tuple[tuple[str, str], ...]:
     """The headers of a Messages request: the caller's own where it is in the caller's form."""
-    if wire != "messages":
+    if wire not in ("messages", "count_tokens"):
         return ()
     version = call.version if call.target == wire else None
     told = ("anthropic-version", version or anthropic_version(route))

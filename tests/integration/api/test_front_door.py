@@ -26,6 +26,9 @@ async def test_every_route_but_the_open_ones_asks_for_a_key(gateway: TestGateway
         for key in (None, "ebb-" + "x" * 43, "nonsense"):
             answer = await gateway.call(endpoint.method, path, key=key)
             if isinstance(endpoint, Open):
+                if "/messages/batches" in endpoint.path:
+                    assert answer.status == 410  # not served: whoever calls learns it
+                    continue
                 assert endpoint.path in OPEN
                 if endpoint.path in OIDC:
                     assert answer.status == 404  # it is not set up

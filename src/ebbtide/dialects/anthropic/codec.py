@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from ebbtide.dialects.anthropic.bodies import check_batch_body, parse_body
+from ebbtide.dialects.anthropic.bodies import check_batch_body, parse_body, parse_count
 from ebbtide.dialects.anthropic.completions import MessageEvents as EventWriter
 from ebbtide.dialects.anthropic.completions import write_message
 from ebbtide.dialects.anthropic.conversation import read_conversation
-from ebbtide.dialects.anthropic.errors import error_event, render_error
-from ebbtide.dialects.anthropic.passing import MessageStream, pass_answer
+from ebbtide.dialects.anthropic.errors import render_error
+from ebbtide.dialects.anthropic.passing import MessageStream, pass_answer, pass_count
 from ebbtide.dialects.anthropic.requests import write_request
 from ebbtide.dialects.anthropic.responses import STATUSES, read_error, read_message, usage_of
 from ebbtide.dialects.anthropic.stream import MessageEvents
@@ -37,8 +38,8 @@ MESSAGES: Final = Caller(
     pass_answer=pass_answer,
     pass_stream=lambda model, _: MessageStream(model),
     render_error=render_error,
-    error_event=error_event,
 )
+COUNT_TOKENS: Final = replace(MESSAGES, parse_body=parse_count, pass_answer=pass_count)
 MESSAGES_SERVER: Final = Server(
     write_request=write_request,
     read_answer=read_message,

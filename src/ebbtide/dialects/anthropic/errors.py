@@ -1,6 +1,6 @@
 """What gives an error the Messages API's `type`, its body and its headers.
 
-https://docs.anthropic.com/en/api/errors; the request's id stands in the body and in the header `request-id`.
+https://docs.anthropic.com/en/api/errors; the header `request-id` stands on every answer, also on good ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def render_error(error: EbbtideError, request_id: str) -> tuple[int, dict[str, s
     """Status, headers (lower-case names, content-type included) and body of the answer that tells `error`."""
     status = status_of(error)
     message = INTERNAL if is_internal(error) else error.message
-    headers = {"content-type": "application/json", "request-id": request_id, **retry_headers(error)}
+    headers = {"content-type": "application/json", **retry_headers(error)}
     return status, headers, msgspec.json.encode(MessagesError(ErrorDetail(type_of(status), message), request_id))
 
 

@@ -37,6 +37,14 @@ def pass_answer(body: bytes, model: str) -> Answer:
     return Answer(one_line(body), usage_of(answer.get("usage")), failed)
 
 
+def pass_count(body: bytes, model: str) -> Answer:
+    """A count of tokens, which costs nothing. Raises MalformedAnswer."""
+    answer = pass_answer(body, model)
+    if answer.error is None and b'"input_tokens"' not in body:
+        raise MalformedAnswer("No count")
+    return Answer(answer.body, Usage(0, 0, 0, 0), answer.error)
+
+
 class MessageStream:
     """Events passed on, whole and one by one. `usage` is set once the last counts came, `done` by message_stop.
 

@@ -12,7 +12,7 @@ from ebbtide.dialects.openai.chat_requests import write_chat
 from ebbtide.dialects.openai.completions import Chunks, write_completion, write_embeddings
 from ebbtide.dialects.openai.conversation import read_conversation, read_embed
 from ebbtide.dialects.openai.embeddings import read_embedded, write_embed
-from ebbtide.dialects.openai.errors import error_event, render_error
+from ebbtide.dialects.openai.errors import render_error
 from ebbtide.dialects.openai.requests import check_batch_body, parse_body, streamed
 from ebbtide.dialects.openai.responses import read_answer, read_error, usage_of
 from ebbtide.dialects.openai.stream import ChatStream
@@ -37,11 +37,6 @@ def render(error: EbbtideError, _: str) -> tuple[int, dict[str, str], bytes]:
     return render_error(error)
 
 
-def tell(error: EbbtideError, _: str) -> bytes:
-    """The event of a stream that tells an error."""
-    return error_event(error)
-
-
 CHAT: Final = Caller(
     parse_body=partial(parse_body, "chat"),
     check_batch_body=partial(check_batch_body, "chat"),
@@ -52,7 +47,6 @@ CHAT: Final = Caller(
     pass_answer=partial(read_answer, "chat"),
     pass_stream=lambda model, asks_usage: ChatStream(model, show_usage=asks_usage),
     render_error=render,
-    error_event=tell,
 )
 EMBEDDINGS: Final = Caller(
     parse_body=partial(parse_body, "embeddings"),
@@ -64,7 +58,6 @@ EMBEDDINGS: Final = Caller(
     pass_answer=partial(read_answer, "embeddings"),
     pass_stream=CHAT.pass_stream,
     render_error=render,
-    error_event=tell,
 )
 CHAT_SERVER: Final = Server(
     write_request=write_chat,

@@ -19,8 +19,8 @@ class ChatStream:
     """Turns an upstream's bytes into the events the caller gets, whole and one by one.
 
     `usage` is the last credible one seen, `done` whether `[DONE]` came (a stream without it was cut). `error` is set
-    by an upstream's error event and by a malformed one: neither is passed on, and no event follows. The caller ends
-    the stream with its own words (error_event).
+    by an upstream's error event and by a malformed one: neither is passed on, and no event follows. `fail` then
+    writes the end.
     """
 
     def __init__(self, model: str, *, show_usage: bool) -> None:

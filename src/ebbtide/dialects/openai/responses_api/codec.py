@@ -32,7 +32,6 @@ RESPONSES: Final = Caller(
     pass_answer=pass_answer,
     pass_stream=lambda model, _: PassedEvents(model),
     render_error=CHAT.render_error,
-    error_event=CHAT.error_event,
     paths=(
         (re.compile(r"^reasoning_effort$"), "reasoning.effort"),
         (re.compile(r"^response_format\b"), "text.format"),
