@@ -174,6 +174,14 @@ KEPT = [
     ({"input": [{"id": "msg_1"}]}, "input[0].type"),
     ({"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]}, "input[0].content[0].file_id"),
     ({"tools": [{"type": "code_interpreter", "container": "cntr_1"}]}, "tools[0].container"),
+    ({"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]}, "tools[0].vector_store_ids"),
+    (
+        {"tools": [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["f"]}}]},
+        "tools[0].container.file_ids",
+    ),
+    ({"input": [{"type": "computer_call_output", "output": {"file_id": "f"}}]}, "input[0].output.file_id"),
+    ({"prompt_cache_options": {"comparison_response_id": "r"}}, "prompt_cache_options.comparison_response_id"),
+    ({"prompt": {"id": "pmpt_1"}}, "prompt"),
     ({"input": []}, "input"),
     ({"input": None}, "input"),
     ({"input": [{"role": "user"}]}, "input[0].content"),
@@ -192,11 +200,26 @@ def test_what_names_something_kept_is_refused_wherever_it_goes(members: dict[str
     assert refused.value.param == path
 
 
+def test_the_callers_own_words_may_say_anything() -> None:
+    schema = {"type": "object", "properties": {"file_id": {"type": "string"}, "container": "x"}}
+    check_responses(
+        {
+            "model": "m",
+            "input": [
+                {"type": None, "role": "user", "content": "file_id", "id": "msg_1"},
+                {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"file_id": "x"}'},
+            ],
+            "tools": [{"type": "function", "name": "f", "parameters": schema}],
+            "text": {"format": {"type": "json_schema", "name": "n", "schema": schema}},
+            "metadata": {"file_id": "x"},
+        }
+    )
+
+
 @pytest.mark.parametrize(
     ("members", "path"),
     [
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
-        ({"prompt": {"id": "pmpt_1"}}, "prompt"),
         ({"input": [{"type": "mcp_call", "id": "m"}]}, "input[0].type"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_file", "file_data": "d"}]}]},

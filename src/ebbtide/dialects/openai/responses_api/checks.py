@@ -1,8 +1,7 @@
 """What a Responses request's body must be; anything else in it passes through. Batched ones keep the same rules.
 
-The gateway keeps no responses, and what an upstream keeps is filed under the gateway's own key, where one account could
-read another's: whatever names something kept, or asks for keeping, is refused. A batch's requests are independent and
-bring all they need, so hosted tools and files are refused there too.
+Whatever names something kept, or asks for keeping, is refused. A batch's requests are independent and bring all they
+need, so hosted tools and files are refused there too.
 
 Published at https://platform.openai.com/docs/api-reference/responses/create; names as in the official SDK's types.
 """
@@ -10,17 +9,18 @@ Published at https://platform.openai.com/docs/api-reference/responses/create; na
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import NoneType
 from typing import Annotated, Final
 
 import msgspec
 
 from ebbtide.dialects.fields import check_name, check_size, convert, invalid
+from ebbtide.dialects.openai.responses_api.kept import KEPT, refuse_kept, unsupported
 from ebbtide.dialects.values import BOM, MAX_MODEL, MAX_TOKENS, STANDARD, BatchBody, Body, Limits, Terms, check_json
 from ebbtide.errors import InvalidRequest
 
 _PAIRS, _KEY, _VALUE = 16, 64, 512
 
-_KEPT: Final = "this gateway keeps no responses"
 _OWN_TOOLS: Final = frozenset({"function", "custom"})  # run by the caller; all others are the server's
 _PLAIN_ITEMS: Final = frozenset(
     {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "reasoning"}
@@ -37,28 +37,24 @@ class _StreamOptions(msgspec.Struct, gc=False):
 
 class _Tool(msgspec.Struct, gc=False):
     type: str
-    container: object = None
 
 
 class Responses(msgspec.Struct, gc=False):
     """`model` and `input` must be there; the members that follow are held to their types."""
 
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
-    input: str | list[dict[str, object]] | None = None
+    input: str | list[dict[str, object]]
     instructions: str | None = None
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_TOKENS)] | None = None
     metadata: dict[str, str] | None = None
     parallel_tool_calls: bool | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
-    store: bool | None = None
-    background: bool | None = None
     temperature: float | None = None
     top_p: float | None = None
     text: _Object | None = None
     reasoning: _Object | None = None
     tools: list[_Tool] | None = None
-    prompt: object = None
 
 
 def parse_body(raw: bytes, terms: Terms = STANDARD) -> Body:
@@ -89,19 +85,13 @@ def check_batch_body(body: dict[str, object], terms: Terms = STANDARD) -> BatchB
 
 def check_responses(body: dict[str, object], limits: Limits = STANDARD.limits) -> Responses:
     """The checked request. Raises InvalidRequest naming the field by its path."""
+    refuse_kept(body)
     request = convert(body, Responses)
     check_name(request.model)
     if request.metadata is not None:
         _check_metadata(request.metadata)
-    _refuse_kept(body, request)
     check_size("tools", len(request.tools or ()), limits.tools)
-    for index, tool in enumerate(request.tools or ()):
-        if isinstance(tool.container, str):
-            raise unsupported(f"tools[{index}].container", "containers of an upstream cannot be named")
-    if request.input is None:
-        if request.prompt is None:
-            raise invalid("input", "required")
-    elif not isinstance(request.input, str):
+    if not isinstance(request.input, str):
         _check_items(request.input, limits)
     return request
 
@@ -112,29 +102,12 @@ def check_independent(body: dict[str, object]) -> None:
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         if tool["type"] not in _OWN_TOOLS:
             raise unsupported(f"tools[{index}].type", "hosted tools are not allowed in a batch")
-    if body.get("prompt") is not None:
-        raise unsupported("prompt", "stored prompts are not allowed in a batch")
     for path, item in _items(items if isinstance(items, list) else ()):
         if _kind(item) not in _PLAIN_ITEMS:
             raise unsupported(f"{path}.type", "calls of hosted tools are not allowed in a batch")
         for place, part in _parts(path, item):
             if part.get("type") == "input_file":
                 raise unsupported(f"{place}.type", "file inputs are not allowed in a batch")
-
-
-def unsupported(path: str, problem: str) -> InvalidRequest:
-    """The refusal of something that is well formed and not served."""
-    return InvalidRequest(f"{path}: {problem}", param=path, code="unsupported_parameter")
-
-
-def _refuse_kept(body: Mapping[str, object], request: Responses) -> None:
-    for field in ("previous_response_id", "conversation"):
-        if body.get(field) is not None:
-            raise unsupported(field, f"{_KEPT}; send the whole input instead")
-    if request.store:
-        raise unsupported("store", f"must be false: {_KEPT}")
-    if request.background:
-        raise unsupported("background", f"must be false: {_KEPT} to be fetched later; use a batch instead")
 
 
 def _check_items(items: list[dict[str, object]], limits: Limits) -> None:
@@ -145,13 +118,10 @@ def _check_items(items: list[dict[str, object]], limits: Limits) -> None:
     for path, item in _items(items):
         kind = _kind(item)
         if kind == "item_reference":
-            raise unsupported(f"{path}.type", _KEPT)
+            raise unsupported(f"{path}.type", KEPT)
         if kind == "message":
             _check_message(path, item)
-        for place, part in _parts(path, item):
-            parts += 1
-            if part.get("file_id") is not None:
-                raise unsupported(f"{place}.file_id", "files of an upstream cannot be named; send the data itself")
+        parts += sum(1 for _ in _parts(path, item))
     check_size("input[].content", parts, limits.content_parts)
 
 
@@ -165,7 +135,7 @@ def _check_message(path: str, item: Mapping[str, object]) -> None:
 def _items(items: list[dict[str, object]] | tuple[()]) -> Iterator[tuple[str, dict[str, object]]]:
     for index, item in enumerate(items):
         path = f"input[{index}]"
-        if not isinstance(item.get("type", "message"), str):
+        if not isinstance(item.get("type"), (str, NoneType)):
             raise invalid(f"{path}.type", "expected string")
         yield path, item
 
