@@ -17,6 +17,7 @@ from tests.conftest import Server, database_at
 from tests.fake_upstream import Behaviour, FakeUpstream
 from tests.gateway import TestGateway, chat_model, embedding_model, models_file, start_gateway, until
 from tests.sdks import SOURCES, run_node, run_python
+from tests.vendors import Given, Vendor, sse
 
 from ebbtide.accounts.roles import Role
 
@@ -32,6 +33,12 @@ async def model_server() -> AsyncIterator[FakeUpstream]:
         yield upstream
 
 
+@pytest.fixture(scope="module")
+async def vendor() -> AsyncIterator[Vendor]:
+    async with Vendor() as vendor:
+        yield vendor
+
+
 @pytest.fixture(autouse=True)
 def upstream(model_server: FakeUpstream) -> FakeUpstream:
     model_server.script.clear()
@@ -41,7 +48,11 @@ def upstream(model_server: FakeUpstream) -> FakeUpstream:
 
 @pytest.fixture(scope="module")
 async def gateway(
-    server: Server, template: str, model_server: FakeUpstream, tmp_path_factory: pytest.TempPathFactory
+    server: Server,
+    template: str,
+    model_server: FakeUpstream,
+    vendor: Vendor,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[TestGateway]:
     """One gateway for this file, worker included."""
 
@@ -60,6 +71,12 @@ async def gateway(
             "routes": [route("n", ["chat", "responses"])],
         },
         {"id": "mixed-1", "type": "chat", "routes": [route("m1", ["chat"]), route("m2", ["responses"])]},
+        {
+            "id": "vendor-1",
+            "type": "chat",
+            "max_output_tokens": 100,
+            "routes": [{"id": "v", "kind": "anthropic", "model": "inside", "base_url": vendor.url}],
+        },
         embedding_model(model_server.url),
     )
     async with server.database(template) as name:
@@ -246,16 +263,44 @@ class Word(BaseModel):
     word: str
 
 
-async def test_structured_output_is_parsed_by_the_sdk(client: AsyncOpenAI, upstream: FakeUpstream) -> None:
-    stream = await client.responses.create(
-        model="translated-1",
-        input="Hello",
-        text={"format": {"type": "json_schema", "name": "Word", "schema": Word.model_json_schema(), "strict": True}},
+TOLD: Final[dict[str, Any]] = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "inside",
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 10, "output_tokens": 7},
+}
+
+
+async def test_the_sdk_calls_a_tool_and_parses_what_comes_of_it(client: AsyncOpenAI, vendor: Vendor) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
+    events = sse(
+        {"type": "message_start", "message": {**TOLD, "content": []}},
+        {"type": "content_block_start", "index": 0, "content_block": call},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "input_json_delta", "partial_json": '{"at": 1}'},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 7}},
+        {"type": "message_stop"},
+        named=True,
     )
-    assert stream.text is not None
-    assert stream.text.format is not None
-    assert stream.text.format.type == "json_schema"
-    assert upstream.requests[0].json["response_format"]["json_schema"]["name"] == "Word"
+    text = {"type": "text", "text": '{"word": "cat"}'}
+    vendor.script += [Given(stream=events), Given({**TOLD, "stop_reason": "end_turn", "content": [text]})]
+    said: list[Any] = [{"role": "user", "content": "What is there?"}]
+    async with client.responses.stream(model="vendor-1", input=said, tools=[TOOL]) as stream:
+        called = (await stream.get_final_response()).output[0]
+    assert called.type == "function_call"
+    assert (called.name, json.loads(called.arguments), called.status) == ("look", {"at": 1}, "completed")
+    said += [called.to_dict(), {"type": "function_call_output", "call_id": called.call_id, "output": "A cat"}]
+    parsed = await client.responses.parse(model="vendor-1", input=said, tools=[TOOL], text_format=Word)
+    assert parsed.output_parsed == Word(word="cat")
+    asked = vendor.asked[1].body
+    assert asked["output_config"]["format"]["type"] == "json_schema"
+    assert [turn["role"] for turn in asked["messages"]] == ["user", "assistant", "user"]
 
 
 # Batches -------------------------------------------------------------------------------------------------------------
