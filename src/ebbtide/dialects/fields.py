@@ -39,6 +39,11 @@ def invalid(field: str, problem: str, code: str | None = None) -> InvalidRequest
     return InvalidRequest(f"{field}: {problem}", param=field, code=code)
 
 
+def word_of(value: object) -> str:
+    """A value that should be one of a few words; the empty one for what is no text."""
+    return value if isinstance(value, str) else ""
+
+
 def check_name(model: str) -> None:
     """Raises InvalidRequest for a model's name that cannot be one."""
     if "\0" in model:

@@ -206,8 +206,8 @@ async def test_no_response_can_be_asked_for_later(client: AsyncOpenAI, gateway: 
     with pytest.raises(NotFoundError, match="keeps no responses"):
         await client.responses.input_items.list("resp_1")
     for path in ("/v1/responses/compact", "/v1/responses/input_tokens"):
-        assert (await gateway.call("POST", path, json={})).status == 404
-        assert (await gateway.call("POST", path, key=None, json={})).status == 401
+        assert (await gateway.call("POST", path, json={})).status in (404, 405)
+    assert (await gateway.call("GET", "/v1/responses/resp_1", key=None)).status == 401
 
 
 @pytest.mark.parametrize("model", ["translated-1", "native-1"])

@@ -15,21 +15,29 @@ from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.dialects.openai.responses_api.checks import Responses
 from ebbtide.errors import NotFound
 
+_KEPT: Final = "This gateway keeps no responses: each answer comes once, with its request"
 _NOTHING: Final = Described(errors=(404,))
+_NEVER: Final = "Always 404: no response is kept"
 
 
 async def create_response(gateway: Gateway, request: Request, principal: Principal) -> Response:
     return await answer_interactive(gateway, request, principal, Spoken("responses"))
 
 
-async def refuse_kept(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    raise NotFound(
-        "This gateway keeps no responses: each answer comes once, with its request", code="response_not_found"
-    )
+async def get_response(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    raise NotFound(_KEPT, code="response_not_found")
 
 
-async def refuse_helper(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    raise NotFound(f"Not served: {request.url.path} needs the tokenizer or the state of one certain model server")
+async def delete_response(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    raise NotFound(_KEPT, code="response_not_found")
+
+
+async def cancel_response(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    raise NotFound(_KEPT, code="response_not_found")
+
+
+async def list_input_items(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    raise NotFound(_KEPT, code="response_not_found")
 
 
 ROUTES: tuple[Endpoint, ...] = (
@@ -40,10 +48,8 @@ ROUTES: tuple[Endpoint, ...] = (
         "Create a response, whole or as a stream; nothing of it is kept",
         Described(request=Responses, answer="application/json", streams=True, errors=INTERACTIVE_ERRORS),
     ),
-    Closed("POST", "/v1/responses/compact", refuse_helper, "Not served: answers 404", _NOTHING),
-    Closed("POST", "/v1/responses/input_tokens", refuse_helper, "Not served: answers 404", _NOTHING),
-    Closed("GET", "/v1/responses/{id}", refuse_kept, "Always 404: no response is kept", _NOTHING),
-    Closed("DELETE", "/v1/responses/{id}", refuse_kept, "Always 404: no response is kept", _NOTHING),
-    Closed("POST", "/v1/responses/{id}/cancel", refuse_kept, "Always 404: no response is kept", _NOTHING),
-    Closed("GET", "/v1/responses/{id}/input_items", refuse_kept, "Always 404: no response is kept", _NOTHING),
+    Closed("GET", "/v1/responses/{id}", get_response, _NEVER, _NOTHING),
+    Closed("DELETE", "/v1/responses/{id}", delete_response, _NEVER, _NOTHING),
+    Closed("POST", "/v1/responses/{id}/cancel", cancel_response, _NEVER, _NOTHING),
+    Closed("GET", "/v1/responses/{id}/input_items", list_input_items, _NEVER, _NOTHING),
 )

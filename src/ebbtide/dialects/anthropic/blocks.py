@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from ebbtide.dialects.conversation import Image, Message, Part, Role, Text, Thought, ToolCall, ToolResult, cannot
-from ebbtide.dialects.fields import invalid
+from ebbtide.dialects.fields import invalid, word_of
 
 _NO_PARAMETER: Final = "the model's server has no such parameter"
 _ROLES: Final[Mapping[object, Role]] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -35,7 +35,7 @@ class BlockReader:
         """The turns; the results of tools in a user's turn are messages of their own."""
         for index, message in enumerate(given):
             path = f"messages[{index}]"
-            role = _ROLES.get(message.get("role"))
+            role = _ROLES.get(word_of(message.get("role")))
             if role is None:
                 raise invalid(f"{path}.role", "must be user or assistant")
             known(path, message, frozenset({"role", "content"}))
@@ -63,7 +63,7 @@ class BlockReader:
                 yield part
 
     def _part(self, role: Role, path: str, block: Mapping[str, object]) -> Part:
-        kind = block.get("type")
+        kind = word_of(block.get("type"))
         if kind not in _PLACES[role]:
             raise cannot(f"{path}.type", "the model's server takes no such content here")
         match kind:

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from ebbtide.dialects.fields import check_name, check_size, convert, invalid
+from ebbtide.dialects.fields import check_name, check_size, convert, invalid, word_of
 from ebbtide.dialects.values import BOM, MAX_MODEL, MAX_TOKENS, BatchBody, Body, Limits, Terms, check_json
 from ebbtide.errors import InvalidRequest
 
@@ -109,7 +109,7 @@ def check_batch_body(body: dict[str, object], terms: Terms) -> BatchBody:
         if kind is not None and not (isinstance(kind, str) and kind.startswith(_OWN_TOOLS)):
             raise invalid(f"tools[{index}].type", "server tools are not allowed in a batch")
     for path, block in _blocks(body):
-        if block.get("type") not in _OWN_BLOCKS:
+        if word_of(block.get("type")) not in _OWN_BLOCKS:
             raise invalid(f"{path}.type", "blocks of server tools and containers are not allowed in a batch")
     return BatchBody(checked.model, checked.max_tokens)
 

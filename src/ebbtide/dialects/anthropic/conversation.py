@@ -13,7 +13,7 @@ import msgspec
 
 from ebbtide.dialects.anthropic.blocks import BlockReader, known
 from ebbtide.dialects.conversation import Conversation, Effort, Message, Sampling, Tool, ToolChoice, cannot
-from ebbtide.dialects.fields import convert, invalid
+from ebbtide.dialects.fields import convert, invalid, word_of
 from ebbtide.dialects.values import MAX_TOKENS, check_json
 from ebbtide.errors import InvalidRequest
 
@@ -112,7 +112,7 @@ def _tool_choice(given: Mapping[str, object] | None) -> tuple[ToolChoice | None,
     if given is None:
         return None, None
     known("tool_choice", given, frozenset({"type", "name", "disable_parallel_tool_use"}))
-    mode = _CHOICES.get(given.get("type"))
+    mode = _CHOICES.get(word_of(given.get("type")))
     if mode is None:
         raise invalid("tool_choice.type", "must be auto, any, none or tool")
     name, alone = given.get("name"), given.get("disable_parallel_tool_use")
