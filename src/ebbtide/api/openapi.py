@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from ebbtide import __version__
-from ebbtide.api.anthropic.batches import refuse_message_batches
 from ebbtide.api.auth import COOKIE
 from ebbtide.api.parameters import HeaderParameter, OneOfHeader, Parameter
 from ebbtide.api.routing import Admin, Closed, Endpoint, Open, Scraped
@@ -97,11 +96,8 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
 
 
 def _operation_id(endpoint: Endpoint) -> str:
-    """Its handler's name, and where that serves several paths, which one."""
+    """Its handler's name, and which of two paths it is."""
     name = endpoint.handler.__name__
-    if endpoint.handler is refuse_message_batches:
-        steps = [step.strip("{}") for step in endpoint.path.split("/") if step not in ("", "v1")]
-        return "_".join([name, endpoint.method.lower(), *steps])
     return f"{name}_anthropic" if endpoint.path.startswith("/anthropic/") else name
 
 

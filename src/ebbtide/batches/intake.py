@@ -20,8 +20,9 @@ from ebbtide.batches import intake_store as store
 from ebbtide.batches.checks import ROUTE_UNAVAILABLE, Carries, RequestChecker, Rules
 from ebbtide.batches.idempotency import KeyTaken, Once, claim_key, find_replay
 from ebbtide.batches.limits import check_room_for
-from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL, Item, Job, window_end
+from ebbtide.batches.model import DUTY_CHANNEL, MESSAGE_BATCHES, WORK_CHANNEL, Item, Job, window_end
 from ebbtide.batches.progress import Moment, read_batch
+from ebbtide.batches.settle_store import finish_batches
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.clock import Clock
 from ebbtide.dialects.openai.faults import at_index, read_custom_id, with_name
@@ -65,6 +66,7 @@ class Direct:
     items: list[Item]
     lines: ChunkPacker
     digest: bytes
+    surface: str = "openai_inline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,8 @@ async def _create_direct(intake: Intake, principal: Principal, requests: Sequenc
 async def store_direct(intake: Intake, principal: Principal, direct: Direct, wish: Wish) -> Job:
     """Store a batch of checked requests in one transaction; it is open from the start. Raises as create_batch does."""
     now = intake.clock.now()
-    hours = intake.settings.batch_completion_window_hours
-    requests = _Requests("openai_inline", direct.target, ids.file_id(), direct.items)
+    hours = FILE_WINDOW_HOURS if direct.surface == MESSAGE_BATCHES else intake.settings.batch_completion_window_hours
+    requests = _Requests(direct.surface, direct.target, ids.file_id(), direct.items)
     new = _new_batch(intake, principal, wish, requests, _Window(now, hours, f"{hours}h" if hours else "none"))
     lines = direct.lines
     file = StoredFile(new.input_id, new.account_id, None, DIRECT, _DIRECT_NAME, lines.size, direct.digest, now, None)
@@ -154,6 +156,7 @@ async def store_direct(intake: Intake, principal: Principal, direct: Direct, wis
         await insert_file(conn, file, lines.chunks())
         batch_no = await store.insert_batch(conn, new)
         await store.add_items(conn, batch_no, direct.items, now)
+        await finish_batches(conn, [batch_no], now)  # where no request was good
         await notify(conn, WORK_CHANNEL)
         return await read_batch(conn, new.id)
 
@@ -229,7 +232,7 @@ def _new_batch(
     """The row of a new batch: open, or validating while its requests are still to be read."""
     items = requests.items
     return store.NewBatch(
-        id=ids.batch_id(),
+        id=ids.message_batch_id() if requests.api_surface == MESSAGE_BATCHES else ids.batch_id(),
         account_id=principal.account_id,
         key_id=principal.key_id,
         api_surface=requests.api_surface,
@@ -244,6 +247,7 @@ def _new_batch(
         total=0 if items is None else len(items),
         model=None if items is None else store.model_of(items),
         anthropic_version=wish.version,
+        failed=sum(item.state == "failed" for item in items or ()),
     )
 
 

@@ -15,8 +15,8 @@ from batch_jobs where account_id = $1 and phase <> 'sealed' and deleted_at is nu
 -- A new batch: open when its requests are checked already, validating when a file has to be read first.
 insert into batch_jobs
     (id, account_id, key_id, api_surface, target, input_id, metadata, completion_window, retention_days,
-     phase, created_at, expires_at, total, model, schema_version, anthropic_version)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+     phase, created_at, expires_at, total, model, schema_version, anthropic_version, failed)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 returning no;
 
 -- name: insert_queues

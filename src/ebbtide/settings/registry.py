@@ -240,6 +240,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "The anthropic-version values that a new batch of Messages requests may name; a stored batch keeps its own.",
     ),
     _switch(
+        "BATCH_MESSAGE_BATCHES",
+        False,
+        "Serves Anthropic's own Message Batches. Off: every operation of theirs answers 410 with a pointer to "
+        "/v1/batches, and such batches that were made before keep running and are managed there.",
+    ),
+    _switch(
         "BATCH_WEBHOOK_ALLOW_PRIVATE_TARGETS",
         False,
         "Lets webhooks reach private and loopback addresses, also by http://. For isolated test deployments only.",

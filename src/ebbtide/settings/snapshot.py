@@ -72,6 +72,7 @@ class Settings:
     batch_file_uploads_per_hour: int = _DEFAULT["batch_file_uploads_per_hour"]
     batch_file_retention_days: int = _DEFAULT["batch_file_retention_days"]
     batch_anthropic_versions: str = _DEFAULT["batch_anthropic_versions"]
+    batch_message_batches: bool = _DEFAULT["batch_message_batches"]
     batch_webhook_allow_private_targets: bool = _DEFAULT["batch_webhook_allow_private_targets"]
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
     request_log_retention_days: int = _DEFAULT["request_log_retention_days"]

@@ -31,12 +31,12 @@ class ErrorDetail(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
-class MessagesError(msgspec.Struct, frozen=True, gc=False):
+class MessagesError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`{"type": "error", "error": {"type", "message"}, "request_id"}`."""
 
+    type: str = "error"
     error: ErrorDetail
     request_id: str
-    type: str = "error"
 
 
 def type_of(status: int) -> str:
@@ -51,7 +51,11 @@ def render_error(error: EbbtideError, request_id: str) -> tuple[int, dict[str, s
     status = status_of(error)
     message = INTERNAL if is_internal(error) else error.message
     headers = {"content-type": "application/json", **retry_headers(error)}
-    return status, headers, msgspec.json.encode(MessagesError(ErrorDetail(type_of(status), message), request_id))
+    return (
+        status,
+        headers,
+        msgspec.json.encode(MessagesError(error=ErrorDetail(type_of(status), message), request_id=request_id)),
+    )
 
 
 def error_event(error: EbbtideError, request_id: str) -> bytes:
