@@ -451,7 +451,7 @@ members = st.sampled_from(["input", "tools", "tool_choice", "text", "reasoning",
 async def test_odd_bodies_never_are_the_gateways_fault(gateway: TestGateway) -> None:
     bodies: list[dict[str, Any]] = []
 
-    @settings(max_examples=30, deadline=None, database=None)
+    @settings(max_examples=20, deadline=None, database=None)
     @given(st.dictionaries(members, odd, max_size=4), st.booleans())
     def draw(body: dict[str, Any], stream: bool) -> None:
         bodies.append({"model": "standin-1", "input": "Hi", "stream": stream, **body})
