@@ -19,8 +19,8 @@ from ebbtide.dispatch.outcome import Call
 ANTHROPIC_VERSION: Final = "2023-06-01"
 GEMINI_VERSION: Final = "v1beta"
 _OPENAI: Final = frozenset({"chat", "embeddings", "responses"})
-# Of the engines, vLLM alone is asked for Responses. llama.cpp's own endpoint (tried) lets `text.format` and hosted tools
-# go by and leaves out of its events what clients need; the others are spared the same doubt by a chat completion.
+# Of the engines, vLLM alone is asked for Responses. llama.cpp's own endpoint (tried) lets `text.format` and hosted
+# tools go by and leaves out of its events what clients need; a chat completion spares the others the same doubt.
 _ENGINE: Final[tuple[Wire, ...]] = ("chat", "embeddings", "messages")
 _COUNTING: Final[tuple[Wire, ...]] = (*_ENGINE, "count_tokens")
 

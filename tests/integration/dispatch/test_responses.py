@@ -19,6 +19,8 @@ from ebbtide.dispatch.outcome import Answered, Call, Failed
 from ebbtide.dispatch.send import Sender
 from ebbtide.dispatch.streaming import Streaming
 
+PICTURE: Final = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "low"}
+LOOK: Final = [{"role": "user", "content": [PICTURE]}]
 TOOL: Final[Any] = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
 ANSWER: Final[dict[str, Any]] = {
     "id": "msg_1",
@@ -134,6 +136,8 @@ def _streamed(answer: dict[str, Any]) -> list[bytes]:
         ("anthropic", {"text": {"format": {"type": "json_object"}}}, "text.format.type"),
         ("gemini", {"tools": [{**TOOL, "strict": True}]}, "tools[0].strict"),
         ("gemini", {"safety_identifier": "u"}, "safety_identifier"),
+        ("gemini", {"input": LOOK}, "input[0].content[0].detail"),
+        ("anthropic", {"input": LOOK}, "input[0].content[0].detail"),
         ("gemini", {"parallel_tool_calls": False, "tools": [TOOL]}, "parallel_tool_calls"),
         (
             "anthropic",

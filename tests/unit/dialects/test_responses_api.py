@@ -77,7 +77,7 @@ def test_every_member_with_a_place_is_taken_over() -> None:
         input=[
             {"role": "developer", "content": "In French."},
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "What is this?"}]},
-            {"role": "user", "content": [{"type": "input_image", "image_url": PNG, "detail": "auto"}]},
+            {"role": "user", "content": [{"type": "input_image", "image_url": PNG, "detail": "high"}]},
             {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": '{"at":1}'},
             {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{}", "status": "completed"},
             {"type": "function_call_output", "call_id": "c1", "output": "A cat"},
@@ -111,7 +111,7 @@ def test_every_member_with_a_place_is_taken_over() -> None:
         ("system", (Text("Be brief."),)),
         ("system", (Text("In French."),)),
         ("user", (Text("What is this?"),)),
-        ("user", (Image("image/png", "AAAA", path="input[2].content[0].image_url"),)),
+        ("user", (Image("image/png", "AAAA", detail="high", path="input[2].content[0].image_url"),)),
         (
             "assistant",
             (ToolCall("c1", "look", {"at": 1}, path="input[3]"), ToolCall("c2", "look", {}, path="input[4]")),
@@ -151,7 +151,7 @@ REFUSED = [
     ({"input": [{"role": "critic", "content": "x"}]}, "input[0].role"),
     ({"input": [{"role": "assistant", "content": "x", "phase": "commentary"}]}, "input[0].phase"),
     ({"input": [{"role": "user", "content": [{"type": "input_file", "file_data": "x"}]}]}, "input[0].content[0].type"),
-    ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": PNG, "detail": "high"}]}]}, None),
+    ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": PNG, "detail": "original"}]}]}, None),
     ({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}]}, "input[0].encrypted_content"),
     ({"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "[]"}]}, "input[0].arguments"),
     ({"input": [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No"}]}]}, "input[0].content[0].type"),

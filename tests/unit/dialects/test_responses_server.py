@@ -49,7 +49,12 @@ values = st.recursive(
     max_leaves=8,
 )
 objects = st.dictionaries(texts, values, max_size=3)
-images = st.builds(Image, media_type=st.just("image/png"), data=st.just("AAAA"))
+images = st.builds(
+    Image,
+    media_type=st.just("image/png"),
+    data=st.just("AAAA"),
+    detail=st.none() | st.sampled_from(["low", "high"]),
+)
 said = st.builds(Text, texts)
 calls = st.builds(ToolCall, id=texts, name=texts, arguments=objects)
 messages = st.one_of(

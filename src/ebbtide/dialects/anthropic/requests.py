@@ -139,6 +139,7 @@ def _thought(part: Thought) -> dict[str, object]:
 
 
 def _source(image: Image) -> dict[str, object]:
+    image.refuse_detail()
     if image.url is not None:
         return {"type": "url", "url": image.url}
     if image.media_type not in _IMAGES:

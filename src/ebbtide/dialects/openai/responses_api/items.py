@@ -123,9 +123,7 @@ def _part(path: str, part: Mapping[str, object], *, images: bool, answers: bool 
         return Text(text) if text else None
     if kind == "input_image" and images:
         known(path, part, frozenset({"type", "image_url", "detail"}))
-        if part.get("detail") not in (None, "auto"):
-            raise cannot(f"{path}.detail", "the model's server takes auto alone")
-        return image_at(f"{path}.image_url", part.get("image_url"))
+        return image_at(f"{path}.image_url", part.get("image_url"), part.get("detail"))
     raise cannot(f"{path}.type", "the model's server takes no such content here")
 
 

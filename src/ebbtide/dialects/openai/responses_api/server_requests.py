@@ -116,7 +116,7 @@ def _part(part: Text | Image) -> dict[str, object]:
     if isinstance(part, Text):
         return {"type": "input_text", "text": part.text}
     url = part.url or f"data:{part.media_type};base64,{part.data}"
-    return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return {"type": "input_image", "image_url": url, "detail": part.detail or "auto"}
 
 
 def _tool(tool: Tool) -> dict[str, object]:
