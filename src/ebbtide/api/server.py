@@ -17,7 +17,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide import ids, tracing
-from ebbtide.api import models, oidc, ops, session
+from ebbtide.api import models as model_lists
+from ebbtide.api import oidc, ops, session
 from ebbtide.api.admin import (
     accounts,
     audit,
@@ -25,7 +26,10 @@ from ebbtide.api.admin import (
     batch_models,
     batch_requests,
     config,
+    models,
+    overview,
     provider_routes,
+    purges,
     requests,
 )
 from ebbtide.api.answers import answer_error
@@ -43,7 +47,7 @@ from ebbtide.errors import EbbtideError, Unavailable
 log = structlog.get_logger(__name__)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    *models.ROUTES,
+    *model_lists.ROUTES,
     *inference.ROUTES,
     *responses.ROUTES,
     *messages.ROUTES,
@@ -53,10 +57,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *webhook.ROUTES,
     *account.ROUTES,
     *accounts.ROUTES,
+    *purges.ROUTES,
     *batch_jobs.ROUTES,
     *batch_models.ROUTES,
     *batch_requests.ROUTES,
     *provider_routes.ROUTES,
+    *models.ROUTES,
+    *overview.ROUTES,
     *config.ROUTES,
     *audit.ROUTES,
     *session.ROUTES,
