@@ -12,7 +12,7 @@ import msgspec
 from ebbtide import __version__
 from ebbtide.api.auth import COOKIE
 from ebbtide.api.parameters import HeaderParameter, OneOfHeader, Parameter
-from ebbtide.api.routing import Admin, Closed, Endpoint, Open, Scraped
+from ebbtide.api.routing import Admin, Closed, Endpoint, Open, Scraped, Switched
 from ebbtide.dialects.anthropic.errors import MessagesError
 from ebbtide.dialects.openai.errors import ErrorBody
 
@@ -25,6 +25,7 @@ _KEY_ERRORS: Mapping[type[Endpoint], tuple[int, ...]] = {
     Closed: (401, 500, 503),
     Admin: (401, 403, 500, 503),
     Scraped: (401, 403, 500, 503),
+    Switched: (401, 500, 503),
 }
 _SCHEMES: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: ebb-…"},

@@ -30,7 +30,6 @@ from ebbtide.errors import Forbidden, NotFound, UpstreamFailed
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
 OpenHandler = Callable[[Gateway, Request], Awaitable[Response]]
-BATCHES_OFF: Final = "Batch inference is not available on this gateway"
 ROUTE: Final = "ebbtide.route"
 """Where a request's scope holds the template of its path."""
 
@@ -75,6 +74,13 @@ class Scraped(Admin):
     scrape: OpenHandler
 
 
+@dataclass(frozen=True, kw_only=True)
+class Switched(Closed):
+    """One that `gate` may refuse, by raising, before the key is asked for: whoever calls learns it."""
+
+    gate: Callable[[Gateway], None]
+
+
 @dataclass(frozen=True)
 class Open:
     """An endpoint that anyone may call."""
@@ -115,7 +121,7 @@ class _Path:
         scope[ROUTE] = self._route
         settings = self._gateway.settings.current
         if isinstance(endpoint, Closed) and endpoint.batch and not settings.batch_enabled:
-            raise NotFound(BATCHES_OFF)
+            raise NotFound("Batch inference is not available on this gateway")
         began, seconds = asyncio.get_running_loop().time(), settings.request_timeout_seconds
         try:
             async with asyncio.timeout_at(began + seconds) as deadline:
@@ -136,6 +142,8 @@ class _Path:
             return await endpoint.handler(self._gateway, request)
         if isinstance(endpoint, Scraped) and _is_scraper(self._gateway.metrics_token, request):
             return await endpoint.scrape(self._gateway, request)
+        if isinstance(endpoint, Switched):
+            endpoint.gate(self._gateway)
         principal = await authenticate(self._gateway.authenticator, self._gateway.sessions, request)
         if isinstance(endpoint, Admin) and principal.role < Role.ADMIN:
             raise Forbidden("Only administrators may do this: it takes the role admin")

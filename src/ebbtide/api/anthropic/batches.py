@@ -1,7 +1,6 @@
 """Anthropic's Message Batches, where BATCH_MESSAGE_BATCHES is on: create, list, get, cancel, delete, results.
 
-Where it is off, whoever calls any of them is told where batches are made now, with a key or without: that is why these
-routes are open, and ask for the key themselves.
+Where it is off, whoever calls any of them is told where batches are made now, with a key or without.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,13 +15,12 @@ from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import Streamed, answer_json
 from ebbtide.api.anthropic.messages import PREFIXES
 from ebbtide.api.anthropic.render import message_batch, message_batch_page
-from ebbtide.api.auth import authenticate
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.dialect import VERSION
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.batches import intake_of, key_of_create
 from ebbtide.api.parameters import IntegerParameter, TextParameter
-from ebbtide.api.routing import BATCHES_OFF, Described, Endpoint, KeyHandler, Open, OpenHandler
+from ebbtide.api.routing import Described, Endpoint, Switched
 from ebbtide.batches import cancel, message_batches
 from ebbtide.batches.idempotency import Once, find_replay
 from ebbtide.delivery.export import export_lines
@@ -36,7 +33,7 @@ from ebbtide.dialects.anthropic.batch import (
     parse_create,
 )
 from ebbtide.dialects.openai.canonical import create_digest
-from ebbtide.errors import Gone, InvalidRequest, NotFound
+from ebbtide.errors import Gone, InvalidRequest
 from ebbtide.weight import in_turn
 
 JSONL: Final = "application/x-jsonl"
@@ -49,21 +46,10 @@ _POINTER: Final = (
 )
 
 
-def _switched(handler: KeyHandler) -> OpenHandler:
-    """The handler where Message Batches are served, and the pointer where they are not."""
-
-    async def serve(gateway: Gateway, request: Request) -> Response:
-        settings = gateway.settings.current
-        if not settings.batch_enabled:
-            raise NotFound(BATCHES_OFF)
-        if not settings.batch_message_batches:
-            raise Gone(_POINTER)
-        principal = await authenticate(gateway.authenticator, gateway.sessions, request)
-        structlog.contextvars.bind_contextvars(account=principal.account_id)
-        return await handler(gateway, request, principal)
-
-    serve.__name__ = handler.__name__
-    return serve
+def _gate(gateway: Gateway) -> None:
+    settings = gateway.settings.current
+    if settings.batch_enabled and not settings.batch_message_batches:
+        raise Gone(_POINTER)
 
 
 async def create_message_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -119,21 +105,21 @@ async def stream_message_batch_results(gateway: Gateway, request: Request, princ
     return Streamed(lines, headers={"content-type": JSONL})
 
 
-_ONE = Described(answer=MessageBatch, errors=(401, 404, 410))
+_ONE = Described(answer=MessageBatch, errors=(404, 410))
 _OPERATIONS: Final = (
     (
         "POST",
         "",
         create_message_batch,
         "Create a message batch",
-        Described(request=CreateMessageBatch, answer=MessageBatch, errors=(400, 401, 403, 404, 409, 410, 413, 429)),
+        Described(request=CreateMessageBatch, answer=MessageBatch, errors=(400, 403, 404, 409, 410, 413, 429)),
     ),
     (
         "GET",
         "",
         list_message_batches,
         "List your message batches, newest first",
-        Described(answer=MessageBatchPage, parameters=(AFTER, BEFORE, LIMIT), errors=(400, 401, 404, 410)),
+        Described(answer=MessageBatchPage, parameters=(AFTER, BEFORE, LIMIT), errors=(400, 404, 410)),
     ),
     ("GET", "/{id}", get_message_batch, "Get a message batch", _ONE),
     ("POST", "/{id}/cancel", cancel_message_batch, "Cancel a message batch", _ONE),
@@ -142,19 +128,19 @@ _OPERATIONS: Final = (
         "/{id}",
         delete_message_batch,
         "Delete a message batch that has ended",
-        Described(answer=MessageBatchDeleted, errors=(400, 401, 404, 410)),
+        Described(answer=MessageBatchDeleted, errors=(400, 404, 410)),
     ),
     (
         "GET",
         "/{id}/results",
         stream_message_batch_results,
         "Read the results of a message batch that has ended, as JSONL",
-        Described(answer=JSONL, errors=(400, 401, 404, 410)),
+        Described(answer=JSONL, errors=(400, 404, 410)),
     ),
 )
 
 ROUTES: tuple[Endpoint, ...] = tuple(
-    Open(method, f"{prefix}/v1/messages/batches{path}", _switched(handler), summary, described)
+    Switched(method, f"{prefix}/v1/messages/batches{path}", handler, summary, described, batch=True, gate=_gate)
     for prefix in PREFIXES
     for method, path, handler, summary, described in _OPERATIONS
 )
