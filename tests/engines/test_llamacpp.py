@@ -11,7 +11,16 @@ from typing import Any
 
 import msgspec
 from anthropic import AsyncAnthropic
-from tests.gateway import chat_model, embedding_model, models_file, request_line, start_gateway, until
+from openai.types.responses import Response
+from tests.gateway import (
+    TestGateway,
+    chat_model,
+    embedding_model,
+    models_file,
+    request_line,
+    start_gateway,
+    until,
+)
 
 SERVER = Path(__file__).with_name("tiny_llama.py")
 
@@ -43,6 +52,25 @@ def at(model: dict[str, Any]) -> dict[str, Any]:
     return model | {"routes": [route | {"kind": "llamacpp"} for route in model["routes"]]}
 
 
+SCHEMA = {"type": "object", "properties": {"a": {"const": "x"}}, "required": ["a"], "additionalProperties": False}
+
+
+async def check_responses(gateway: TestGateway) -> None:
+    """Whole and streamed, and held to a schema: the engine's own endpoint would let that go by."""
+    form = {"type": "json_schema", "name": "letters", "schema": SCHEMA, "strict": True}
+    asked = {"model": "chat-1", "input": "Hi", "max_output_tokens": 200, "temperature": 0, "text": {"format": form}}
+    answer = Response.model_validate((await gateway.call("POST", "/v1/responses", json=asked)).json)
+    assert msgspec.json.decode(answer.output_text) == {"a": "x"}
+    assert (answer.status, answer.model) == ("completed", "chat-1")
+    streamed = await gateway.call("POST", "/v1/responses", json={**asked, "stream": True})
+    last = msgspec.json.decode(streamed.body.rpartition(b"data: ")[2])
+    assert last["type"] == "response.completed"
+    assert msgspec.json.decode(Response.model_validate(last["response"]).output_text) == {"a": "x"}
+    short = {"model": "chat-1", "input": "Hi", "max_output_tokens": 3, "temperature": 0}
+    cut = (await gateway.call("POST", "/v1/responses", json=short)).json
+    assert (cut["status"], cut["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+
+
 async def test_everything_on_one_engine(database_url: str, listen_url: str, tmp_path: Path) -> None:
     async with engine() as chat, engine("--embedding") as embedding:
         models = models_file(tmp_path, at(chat_model(chat)), at(embedding_model(embedding)))
@@ -59,6 +87,8 @@ async def test_everything_on_one_engine(database_url: str, listen_url: str, tmp_
 
             vectors = await gateway.call("POST", "/v1/embeddings", json={"model": "embed-1", "input": ["a", "b"]})
             assert len(vectors.json["data"]) == 2
+
+            await check_responses(gateway)
 
             lines = [request_line(f"r{n}", max_tokens=3) for n in range(4)]
             batch = (await gateway.call("POST", "/v1/batches", json={"requests": lines})).json

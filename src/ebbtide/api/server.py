@@ -37,7 +37,7 @@ from ebbtide.api.anthropic import batches as message_batches
 from ebbtide.api.anthropic import messages
 from ebbtide.api.dialect import caller_of, speaks_messages
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.openai import batches, files, inference, webhook
+from ebbtide.api.openai import batches, files, inference, responses, webhook
 from ebbtide.api.protocol import LimitedProtocol, hang_up
 from ebbtide.api.routing import Endpoint, build_router
 from ebbtide.api.user import account, batch_capabilities, usage
@@ -50,6 +50,7 @@ log = structlog.get_logger(__name__)
 ENDPOINTS: tuple[Endpoint, ...] = (
     *model_lists.ROUTES,
     *inference.ROUTES,
+    *responses.ROUTES,
     *messages.ROUTES,
     *message_batches.ROUTES,
     *files.ROUTES,

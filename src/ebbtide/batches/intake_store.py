@@ -24,8 +24,8 @@ _SLICE = 500
 @dataclass(frozen=True, slots=True)
 class NewBatch:
     """The row of a batch to insert. `expires_at` None: no window. `total` is 0 until a file has been read; `model` is
-    told where all requests name one. `output_seconds` is how long the result files are wanted at most; `failed` counts the
-    requests that were never good.
+    told where all requests name one. `output_seconds` is how long the result files are wanted at most; `failed` counts
+    the requests that were never good.
     """
 
     id: str

@@ -8,6 +8,7 @@ its functions, never a pair. A dialect knows no other dialect; what two of them 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,7 +21,7 @@ from ebbtide.errors import EbbtideError
 class Stream(Protocol):
     """One streamed answer on its way to the caller: bytes in, whole events out, and what they told on the way.
 
-    `status` is the HTTP status that `error` amounts to.
+    `status` is the HTTP status that `error` amounts to; `fail` writes the end of a stream that broke, once.
     """
 
     @property
@@ -34,6 +35,7 @@ class Stream(Protocol):
 
     def feed(self, chunk: bytes) -> list[bytes]: ...
     def close(self) -> list[bytes]: ...
+    def fail(self, error: EbbtideError, request_id: str) -> bytes: ...
 
 
 class Pieces(Protocol):
@@ -55,10 +57,11 @@ class Pieces(Protocol):
 
 
 class Writer(Protocol):
-    """Writes pieces as the events of a stream; `finish` writes its end, once."""
+    """Writes pieces as the events of a stream; `finish` or `fail` writes its end, once."""
 
     def write(self, pieces: Sequence[Piece], answer_id: str) -> bytes: ...
     def finish(self, usage: Usage | None) -> bytes: ...
+    def fail(self, error: EbbtideError, request_id: str) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +73,21 @@ class Caller:
     - read_request                   a checked body, whole: a member without a place in the neutral form is refused
     - write_answer, write_stream     from the neutral form, of the request whose bytes are given last
     - pass_body, pass_answer, pass_stream   untouched, but for the model's name, to and from a server of the same form
-    - render_error, error_event      status, headers and body of an error; the event that tells one in mid-stream
+    - render_error                   status, headers and body of an error
+    - paths                          patterns of paths as chat completions have them, in which a server's writer
+                                     complains, and what this form calls the same
     """
 
     parse_body: Callable[[bytes, Terms], Body]
     check_batch_body: Callable[[dict[str, object], Terms], BatchBody]
     read_request: Callable[[bytes], Any]
     write_answer: Callable[[Any, Named, bytes], bytes]
-    write_stream: Callable[[Named, bool], Writer]
+    write_stream: Callable[[Named, bool, bytes], Writer]
     pass_body: Callable[[bytes, Sent], bytes]
     pass_answer: Callable[[bytes, str], Answer]
     pass_stream: Callable[[str, bool], Stream]
     render_error: Callable[[EbbtideError, str], tuple[int, dict[str, str], bytes]]
-    error_event: Callable[[EbbtideError, str], bytes]
+    paths: tuple[tuple[re.Pattern[str], str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

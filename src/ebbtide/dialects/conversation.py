@@ -24,12 +24,20 @@ class Text(msgspec.Struct, frozen=True, tag=True):
 
 
 class Image(msgspec.Struct, frozen=True, tag=True):
-    """Either `data` (base64, with its `media_type`) or `url` (https)."""
+    """Either `data` (base64, with its `media_type`) or `url` (https). `detail`: how closely it is to be looked at, None
+    where that is left to the model.
+    """
 
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
+    detail: Literal["low", "high"] | None = None
     path: str = ""
+
+    def refuse_detail(self) -> None:
+        """Raises InvalidRequest where it says more than a server of another make can be told."""
+        if self.detail is not None:
+            raise cannot(f"{self.path.rpartition('.')[0]}.detail", "the model's server takes auto alone")
 
 
 class ToolCall(msgspec.Struct, frozen=True, tag=True):

@@ -14,17 +14,20 @@ from ebbtide.dialects.base import Caller, Server
 from ebbtide.dialects.gemini.codec import EMBEDDINGS_SERVER as GEMINI_EMBEDDINGS_SERVER
 from ebbtide.dialects.gemini.codec import GEMINI_SERVER
 from ebbtide.dialects.openai.codec import CHAT, CHAT_SERVER, EMBEDDINGS, EMBEDDINGS_SERVER
+from ebbtide.dialects.openai.responses_api.codec import RESPONSES, RESPONSES_SERVER
 from ebbtide.dialects.values import Target, Wire
 
 CALLERS: Final[dict[Target, Caller]] = {
     "chat": CHAT,
     "embeddings": EMBEDDINGS,
+    "responses": RESPONSES,
     "messages": MESSAGES,
     "count_tokens": COUNT_TOKENS,
 }
 SERVERS: Final[dict[Wire, Server]] = {
     "chat": CHAT_SERVER,
     "embeddings": EMBEDDINGS_SERVER,
+    "responses": RESPONSES_SERVER,
     "messages": MESSAGES_SERVER,
     "count_tokens": MESSAGES_SERVER,
     "gemini": GEMINI_SERVER,

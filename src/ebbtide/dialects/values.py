@@ -50,6 +50,7 @@ class Endpoint(msgspec.Struct, frozen=True, gc=False):
 ENDPOINTS = (
     Endpoint("chat", "/v1/chat/completions", "/chat/completions", "chat"),
     Endpoint("embeddings", "/v1/embeddings", "/embeddings", "embedding"),
+    Endpoint("responses", "/v1/responses", "/responses", "chat"),
     Endpoint("messages", "/v1/messages", "/messages", "chat"),
 )
 ENDPOINT_AT = {endpoint.url: endpoint for endpoint in ENDPOINTS}

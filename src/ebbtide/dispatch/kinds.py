@@ -19,7 +19,9 @@ from ebbtide.dispatch.outcome import Call
 ANTHROPIC_VERSION: Final = "2023-06-01"
 GEMINI_VERSION: Final = "v1beta"
 _OPENAI: Final = frozenset({"chat", "embeddings", "responses"})
-_ENGINE: Final[tuple[Wire, ...]] = ("chat", "embeddings", "responses", "messages")
+# Of the engines, vLLM alone is asked for Responses. llama.cpp's own endpoint (tried) lets `text.format` and hosted
+# tools go by and leaves out of its events what clients need; a chat completion spares the others the same doubt.
+_ENGINE: Final[tuple[Wire, ...]] = ("chat", "embeddings", "messages")
 _COUNTING: Final[tuple[Wire, ...]] = (*_ENGINE, "count_tokens")
 
 
@@ -53,7 +55,7 @@ _INSIDE: Final[frozenset[Wire]] = frozenset({"messages"})
 KINDS: Final[dict[Kind, Traits]] = {
     "openai": Traits(inside=_INSIDE),
     # vLLM takes the lower value first; without one a request has 0.
-    "vllm": Traits(_COUNTING, _INSIDE, _TOP_K, priorities=Priorities(batch=2**31 - 1)),
+    "vllm": Traits((*_COUNTING, "responses"), _INSIDE, _TOP_K, priorities=Priorities(batch=2**31 - 1)),
     # SGLang takes the higher value first, and puts a request without one behind all others.
     "sglang": Traits(_COUNTING, _INSIDE, _TOP_K, priorities=Priorities(batch=-(2**31), usual=0)),
     "llamacpp": Traits(_COUNTING, _INSIDE, _TOP_K, counts_by="max_tokens"),

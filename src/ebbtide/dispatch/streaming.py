@@ -10,6 +10,7 @@ from ebbtide.dispatch.outcome import NO_OTHERS, Failed, Others, as_error
 from ebbtide.dispatch.replies import Asked, judge_broken, judge_told
 from ebbtide.dispatch.send import Broken, Opened, StreamBroken
 from ebbtide.dispatch.translation import stream_of
+from ebbtide.errors import EbbtideError
 
 
 class Streaming:
@@ -61,6 +62,10 @@ class Streaming:
             shown = await self._next()
         if self.failed is not None:
             raise as_error(self.failed)
+
+    def fail(self, error: EbbtideError, request_id: str) -> bytes:
+        """The event that ends the stream where it broke."""
+        return self._chat.fail(error, request_id)
 
     def keep(self, close: Callable[[], Awaitable[None]]) -> None:
         """Let `close` be what closes the stream."""

@@ -11,14 +11,14 @@ from typing import Final
 import msgspec
 
 from ebbtide.catalog.model import Model, Route
-from ebbtide.dialects.base import Pieces, Stream, Writer
+from ebbtide.dialects.base import Caller, Pieces, Stream, Writer
 from ebbtide.dialects.conversation import Named, Piece, Sent, cannot
 from ebbtide.dialects.openai.responses import read_error
 from ebbtide.dialects.targets import CALLERS, SERVERS
 from ebbtide.dialects.values import Answer, MalformedAnswer, Target, Terms, Told, UpstreamError, Usage, Wire
 from ebbtide.dispatch.kinds import KINDS, anthropic_version, fitted, gemini_model, wire_of
 from ebbtide.dispatch.outcome import Call
-from ebbtide.errors import InvalidRequest
+from ebbtide.errors import EbbtideError, InvalidRequest
 
 _FALLBACK_TOKENS: Final = 4096  # of a model whose limit nobody stated; the models file asks for it
 
@@ -30,11 +30,28 @@ def body_for(call: Call, route: Route, *, stream: bool) -> bytes:
     sent = _sent(call, route, stream=stream)
     if wire == call.target:
         if wire in KINDS[route.kind].inside:
-            _refuse_headers(call)
-            SERVERS["chat"].write_request(caller.read_request(call.body), sent)
+            _translated(call, "chat", sent)
         return caller.pass_body(fitted(call.body, wire, call, route), sent)
+    return fitted(_translated(call, wire, sent), wire, call, route)
+
+
+def _translated(call: Call, wire: Wire, sent: Sent) -> bytes:
+    caller = CALLERS[call.target]
     _refuse_headers(call)
-    return fitted(SERVERS[wire].write_request(caller.read_request(call.body), sent), wire, call, route)
+    asked = caller.read_request(call.body)
+    try:
+        return SERVERS[wire].write_request(asked, sent)
+    except InvalidRequest as error:
+        raise _in_words_of(caller, error) from None
+
+
+def _in_words_of(caller: Caller, error: InvalidRequest) -> InvalidRequest:
+    """The same complaint, naming the field as the caller's form does."""
+    path = error.param or ""
+    for pattern, ours in caller.paths:
+        path = pattern.sub(ours, path)
+    problem = error.message.removeprefix(f"{error.param}: ")
+    return InvalidRequest(f"{path}: {problem}", param=path, code=error.code) if path else error
 
 
 def check_carried(model: Model, target: Target, body: dict[str, object], terms: Terms) -> None:
@@ -97,7 +114,7 @@ def stream_of(call: Call, route: Route, created: int) -> Stream:
     if wire == call.target:
         return caller.pass_stream(call.requested, call.asks_usage)
     seed = hashlib.blake2b(call.body, digest_size=12).hexdigest()
-    writer = caller.write_stream(Named(call.requested, created), call.asks_usage)
+    writer = caller.write_stream(Named(call.requested, created), call.asks_usage, call.body)
     return _Translated(SERVERS[wire].read_stream(seed), writer)
 
 
@@ -160,6 +177,9 @@ class _Translated:
 
     def close(self) -> list[bytes]:
         return self._written(self._pieces.close())
+
+    def fail(self, error: EbbtideError, request_id: str) -> bytes:
+        return self._writer.fail(error, request_id)
 
     def _written(self, pieces: Sequence[Piece]) -> list[bytes]:
         said = self._pieces

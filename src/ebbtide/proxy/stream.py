@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
 from ebbtide.catalog.model import Model
-from ebbtide.dialects.targets import CALLERS
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Failed, as_error
 from ebbtide.dispatch.streaming import Streaming
@@ -33,7 +32,7 @@ class Events:
                 async for event in events:
                     yield event
             except UpstreamFailed as error:
-                yield CALLERS[self._ask.target].error_event(error, self._ask.request_id)
+                yield self.streaming.fail(error, self._ask.request_id)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from ebbtide.errors import InvalidRequest, NotFound
 def test_a_target_has_its_rows(target: Target) -> None:
     caller = CALLERS[target]
     assert caller.render_error(NotFound("m"), "req_1")[0] == 404
-    assert b'"m"' in caller.error_event(NotFound("m"), "req_1")
+    assert b'"m"' in caller.pass_stream("mine", True).fail(NotFound("m"), "req_1")
     assert caller.pass_stream("llama", True).close() == []
     with pytest.raises(InvalidRequest):
         caller.parse_body(b"{}", STANDARD)

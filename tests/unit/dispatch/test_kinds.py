@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from ebbtide.catalog.model import Kind, Model, Route
-from ebbtide.dispatch.kinds import KINDS, models_url, url_of
+from ebbtide.dialects.values import Wire
+from ebbtide.dispatch.kinds import KINDS, models_url, url_of, wire_of
 from ebbtide.dispatch.outcome import Call, Source
 from ebbtide.dispatch.translation import body_for
 
@@ -50,6 +51,27 @@ def test_what_a_kind_adds(
     kind: Kind, source: Source, scheduled: bool, members: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     assert body(kind, source, scheduled=scheduled, **members) == sent
+
+
+@pytest.mark.parametrize(
+    ("kind", "speaks", "wire"),
+    [
+        ("vllm", None, "responses"),
+        ("llamacpp", None, "chat"),
+        ("sglang", None, "chat"),
+        ("ollama", None, "chat"),
+        ("openai", None, "chat"),
+        ("openai", ("chat", "responses"), "responses"),
+        ("standin", None, "chat"),
+        ("anthropic", None, "messages"),
+        ("gemini", None, "gemini"),
+        ("openai", ("embeddings",), None),
+    ],
+)
+def test_responses_are_asked_of_those_who_speak_them_whole(
+    kind: Kind, speaks: tuple[Wire, ...] | None, wire: Wire | None
+) -> None:
+    assert wire_of(Route(id="r", kind=kind, model="m", base_url="http://x/v1", speaks=speaks), "responses") == wire
 
 
 @pytest.mark.parametrize("base", ["https://a.example", "https://a.example/v1"])

@@ -9,7 +9,7 @@ from ebbtide.dialects.anthropic.bodies import check_batch_body, parse_body, pars
 from ebbtide.dialects.anthropic.completions import MessageEvents as EventWriter
 from ebbtide.dialects.anthropic.completions import write_message
 from ebbtide.dialects.anthropic.conversation import read_conversation
-from ebbtide.dialects.anthropic.errors import error_event, render_error
+from ebbtide.dialects.anthropic.errors import render_error
 from ebbtide.dialects.anthropic.passing import MessageStream, pass_answer, pass_count
 from ebbtide.dialects.anthropic.requests import write_request
 from ebbtide.dialects.anthropic.responses import STATUSES, read_error, read_message, usage_of
@@ -33,12 +33,11 @@ MESSAGES: Final = Caller(
     check_batch_body=check_batch_body,
     read_request=read_conversation,
     write_answer=lambda answer, named, _: write_message(answer, named),
-    write_stream=lambda named, _: EventWriter(named),
+    write_stream=lambda named, _, __: EventWriter(named),
     pass_body=_pass_body,
     pass_answer=pass_answer,
     pass_stream=lambda model, _: MessageStream(model),
     render_error=render_error,
-    error_event=error_event,
 )
 COUNT_TOKENS: Final = replace(MESSAGES, parse_body=parse_count, pass_answer=pass_count)
 MESSAGES_SERVER: Final = Server(

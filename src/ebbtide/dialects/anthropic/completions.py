@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from ebbtide.dialects.anthropic.errors import error_event
 from ebbtide.dialects.conversation import (
     CallPiece,
     CallStart,
@@ -29,6 +30,7 @@ from ebbtide.dialects.conversation import (
     ToolCall,
 )
 from ebbtide.dialects.values import Usage, one_line
+from ebbtide.errors import EbbtideError
 
 _encode = msgspec.json.Encoder().encode
 _REASONS: Final[dict[Finish, str]] = {
@@ -105,6 +107,10 @@ class MessageEvents:
         """The stream's end: the reason and the usage, then message_stop."""
         told = _event({"type": "message_delta", "delta": _reason(self._end), "usage": usage_of(usage)})
         return b"".join([*self._start(""), *self._close(), told, _event({"type": "message_stop"})])
+
+    def fail(self, error: EbbtideError, request_id: str) -> bytes:
+        """The end of a stream that broke."""
+        return error_event(error, request_id)
 
     def _start(self, answer_id: str) -> Iterator[bytes]:
         if self._begun:

@@ -8,9 +8,11 @@ from typing import Final
 
 import msgspec
 
+from ebbtide.dialects.anthropic.errors import error_event
 from ebbtide.dialects.anthropic.responses import ERROR_STATUSES, error_of, usage_of
 from ebbtide.dialects.sse import Events, data_of
 from ebbtide.dialects.values import Answer, MalformedAnswer, UpstreamError, Usage, members_replaced, one_line
+from ebbtide.errors import EbbtideError
 
 _MALFORMED: Final = "The upstream's stream is malformed"
 _decode = msgspec.json.Decoder(dict[str, object]).decode
@@ -70,6 +72,10 @@ class MessageStream:
     def close(self) -> list[bytes]:
         """The last event, where its blank line was left out."""
         return [] if self.error is not None else self._passed([self._events.close()])
+
+    def fail(self, error: EbbtideError, request_id: str) -> bytes:
+        """The end of a stream that broke."""
+        return error_event(error, request_id)
 
     def _passed(self, events: list[bytes]) -> list[bytes]:
         passed = []

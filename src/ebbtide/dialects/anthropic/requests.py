@@ -134,11 +134,12 @@ def _thought(part: Thought) -> dict[str, object]:
     if part.redacted is not None:
         return {"type": "redacted_thinking", "data": part.redacted}
     if part.signature is None:
-        raise cannot(part.path, "the model's server takes signed thinking_blocks alone")
+        raise cannot(part.path, "the model's server takes signed reasoning alone")
     return {"type": "thinking", "thinking": part.text, "signature": part.signature}
 
 
 def _source(image: Image) -> dict[str, object]:
+    image.refuse_detail()
     if image.url is not None:
         return {"type": "url", "url": image.url}
     if image.media_type not in _IMAGES:

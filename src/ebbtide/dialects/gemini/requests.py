@@ -126,6 +126,7 @@ def _result(part: ToolResult) -> dict[str, object]:
 
 
 def _image(image: Image) -> dict[str, object]:
+    image.refuse_detail()
     if image.url is None:
         return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
     kind = mimetypes.guess_type(urlsplit(image.url).path, strict=False)[0]

@@ -107,7 +107,8 @@ def _part(part: Text | Image) -> dict[str, object]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     url = part.url or f"data:{part.media_type};base64,{part.data}"
-    return {"type": "image_url", "image_url": {"url": url}}
+    detail = {} if part.detail is None else {"detail": part.detail}
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
 
 
 def _result(part: ToolResult) -> dict[str, object]:

@@ -15,7 +15,7 @@ from ebbtide.dialects.openai.embeddings import read_embedded, write_embed
 from ebbtide.dialects.openai.errors import render_error
 from ebbtide.dialects.openai.requests import check_batch_body, parse_body, streamed
 from ebbtide.dialects.openai.responses import read_answer, read_error, usage_of
-from ebbtide.dialects.openai.stream import ChatStream, error_event
+from ebbtide.dialects.openai.stream import ChatStream
 from ebbtide.dialects.values import Told, with_model
 from ebbtide.errors import EbbtideError
 
@@ -37,22 +37,16 @@ def render(error: EbbtideError, _: str) -> tuple[int, dict[str, str], bytes]:
     return render_error(error)
 
 
-def tell(error: EbbtideError, _: str) -> bytes:
-    """The event of a stream that tells an error."""
-    return error_event(error)
-
-
 CHAT: Final = Caller(
     parse_body=partial(parse_body, "chat"),
     check_batch_body=partial(check_batch_body, "chat"),
     read_request=read_conversation,
     write_answer=lambda answer, named, _: write_completion(answer, named),
-    write_stream=lambda named, asks_usage: Chunks(named, show_usage=asks_usage),
+    write_stream=lambda named, asks_usage, _: Chunks(named, show_usage=asks_usage),
     pass_body=_pass_chat,
     pass_answer=partial(read_answer, "chat"),
     pass_stream=lambda model, asks_usage: ChatStream(model, show_usage=asks_usage),
     render_error=render,
-    error_event=tell,
 )
 EMBEDDINGS: Final = Caller(
     parse_body=partial(parse_body, "embeddings"),
@@ -64,7 +58,6 @@ EMBEDDINGS: Final = Caller(
     pass_answer=partial(read_answer, "embeddings"),
     pass_stream=CHAT.pass_stream,
     render_error=render,
-    error_event=tell,
 )
 CHAT_SERVER: Final = Server(
     write_request=write_chat,

@@ -25,7 +25,9 @@ from ebbtide.dialects.conversation import (
     ThoughtPiece,
     ToolCall,
 )
+from ebbtide.dialects.openai.errors import error_event
 from ebbtide.dialects.values import Usage, one_line
+from ebbtide.errors import EbbtideError
 
 DONE = b"data: [DONE]\n\n"
 
@@ -76,6 +78,10 @@ class Chunks:
         if usage is None or not self._show_usage:
             return DONE
         return self._data({**self._head(), "choices": [], "usage": usage_of(usage)}) + DONE
+
+    def fail(self, error: EbbtideError, _: str) -> bytes:
+        """The end of a stream that broke."""
+        return error_event(error)
 
     def _event(self, piece: Piece) -> bytes:
         delta, finish = _delta(piece)

@@ -52,3 +52,8 @@ def render_error(error: EbbtideError) -> tuple[int, dict[str, str], bytes]:
     else:
         body = error_body(error.message, status=status, code=error.code, param=error.param)
     return status, {"content-type": "application/json", **retry_headers(error)}, msgspec.json.encode(body)
+
+
+def error_event(error: EbbtideError) -> bytes:
+    """The event that tells a client in mid-stream what went wrong; its SDK raises on it."""
+    return b"data: " + render_error(error)[2] + b"\n\n"
