@@ -17,10 +17,10 @@ STALE := $(shell [ ! -f .venv/.where ] || { [ "$$(cat .venv/.where)" = "$$(pwd -
 help:
 	@echo 'make demo    a gateway, a stand-in model and a batch of 200 requests, on this machine'
 	@echo 'make test    the whole test suite, on a PostgreSQL it starts by itself'
-	@echo 'make check   format, lint, types, who may import whom, generated docs up to date'
+	@echo 'make check   format, lint, types (of the console too), who may import whom, generated files up to date'
 	@echo 'make format  format the code'
 	@echo 'make bench   the benchmarks (ten minutes); their figures and goals go to bench/results.md'
-	@echo 'make docs    write the generated pages of docs/ again'
+	@echo 'make docs    write the generated pages of docs/ and the types of the console again'
 	@echo 'make clean   remove the environment, caches and the demo data kept in this folder'
 
 demo: $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.runtime)
@@ -35,6 +35,7 @@ check: .venv/.dev
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/python docs/generate.py --check
+	.venv/bin/python console/generate.py --check
 
 format: .venv/.dev
 	.venv/bin/ruff format .
@@ -45,9 +46,10 @@ bench: .venv/.dev
 
 docs: .venv/.dev
 	.venv/bin/python docs/generate.py
+	.venv/bin/python console/generate.py
 
 clean:
-	rm -rf .venv .ebbtide .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .ebbtide console/node_modules src/ebbtide/api/console_files .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.where: $(STALE)

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide import ids, tracing
-from ebbtide.api import oidc, ops, session
+from ebbtide.api import console, oidc, ops, session
 from ebbtide.api.admin import (
     accounts,
     audit,
@@ -34,6 +34,7 @@ from ebbtide.api.openai import batches, files, inference, webhook
 from ebbtide.api.protocol import LimitedProtocol
 from ebbtide.api.routing import Endpoint, build_router
 from ebbtide.api.user import account, usage
+from ebbtide.api.user import batches as user_batches
 from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
 
@@ -56,7 +57,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *oidc.ROUTES,
     *requests.ROUTES,
     *usage.ROUTES,
+    *user_batches.ROUTES,
     *ops.ROUTES,
+    *console.ROUTES,
 )
 _LONGEST_ID = 128
 _KEEP_ALIVE_SECONDS = 75  # longer than clients keep an idle connection, so that they are the ones to close it

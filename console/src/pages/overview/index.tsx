@@ -1,0 +1,2 @@
+import { Page } from '../../parts/Page';
+export function Component() { return <Page title="Soon">x</Page>; }
