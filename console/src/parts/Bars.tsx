@@ -67,13 +67,13 @@ function BarColumn(props: {
     .reverse();
   if (onPick === undefined) {
     return (
-      <div ref={ref as React.Ref<HTMLDivElement>} className={css.stack} role="img" aria-label={words} {...hover}>
+      <div {...hover} ref={ref as React.Ref<HTMLDivElement>} className={css.stack} role="img" aria-label={words}>
         {parts}
       </div>
     );
   }
   return (
-    <button ref={ref as React.Ref<HTMLButtonElement>} type="button" className={css.stack} aria-label={words} aria-pressed={picked} data-picked={picked} onClick={() => onPick(bar.key)} {...hover}>
+    <button {...hover} ref={ref as React.Ref<HTMLButtonElement>} type="button" className={css.stack} aria-label={words} aria-pressed={picked} data-picked={picked} onClick={() => onPick(bar.key)}>
       {parts}
     </button>
   );

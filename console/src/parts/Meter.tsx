@@ -10,12 +10,14 @@ export function SpendMeter(props: { name: string; spent: number; limit: number |
     <div className={css.card}>
       <div className={css.factName}>{props.name}</div>
       <div className={css.figure}>{usd(spent)}</div>
-      <div className={css.sub} style={{ margin: '2px 0 10px' }}>
+      <div className={css.sub} style={{ marginBottom: limit === null ? 0 : 8 }}>
         {limit === null ? 'No quota' : `of ${usd(limit)}`}
       </div>
-      <div className={css.bar} role="img" aria-label={limit === null ? 'No quota' : `${Math.round(part)} % of the quota is used`}>
-        <span className={css.part} style={{ flexBasis: `${part}%`, background: `var(--fill-${tone})` }} />
-      </div>
+      {limit !== null && (
+        <div className={css.bar} role="img" aria-label={`${Math.round(part)} % of the quota is used`}>
+          <span className={css.part} style={{ flexBasis: `${part}%`, background: `var(--fill-${tone})` }} />
+        </div>
+      )}
     </div>
   );
 }

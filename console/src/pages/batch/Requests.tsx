@@ -40,7 +40,11 @@ export function RequestsView(props: {
       {page.data.length === 0 ? (
         <Empty title="No request fits">Look for another part of the custom_id, or another outcome.</Empty>
       ) : (
-        page.data.map((request) => <RequestRow key={request.id} request={request} contentShown={props.contentShown} />)
+        <div className={own.requests}>
+          {page.data.map((request) => (
+            <RequestRow key={request.id} request={request} contentShown={props.contentShown} />
+          ))}
+        </div>
       )}
       <Pager
         shown={`${page.data.length} shown, in the order of submission`}
@@ -58,7 +62,7 @@ function RequestRow(props: { request: BatchRequest; contentShown: boolean }) {
   const body = request.response?.body;
   const preview = request.error?.message ?? spoken(body) ?? '';
   return (
-    <div className={own.request}>
+    <div className={open ? `${own.request} ${own.requestOpen}` : own.request}>
       <UnstyledButton className={own.requestHead} onClick={() => setOpen(!open)} aria-expanded={open}>
         <span className={own.clip} title={request.custom_id} style={{ fontWeight: 500 }}>
           {request.custom_id}

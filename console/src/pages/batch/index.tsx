@@ -26,8 +26,8 @@ function Shown({ wire }: { wire: WireBatch }) {
   const url = useUrlState();
   const { batch, rate } = useLiveBatch(wire);
   const wanted = { search: url.get('search'), outcome: url.get('outcome'), after: url.after };
-  const requests = useRequests(batch.id, wanted, batch.counts.total - batch.waiting);
-  const errors = useErrorGroups(batch.id, batch.counts.failed + (batch.counts.cancelled ?? 0));
+  const requests = useRequests(batch.id, wanted, !batch.ended);
+  const errors = useErrorGroups(batch.id, batch.counts.failed + (batch.counts.cancelled ?? 0), !batch.ended);
   return (
     <Page title={batch.title} lead={<Id id={batch.id} long />} actions={<Actions batch={batch} />}>
       <BatchView batch={batch} rate={rate} errors={errors.data ?? []} onError={(outcome) => url.set({ outcome, search: '' })} />

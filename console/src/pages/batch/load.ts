@@ -50,9 +50,12 @@ export interface RequestsWanted {
   after: string | undefined;
 }
 
-export function useRequests(id: string, wanted: RequestsWanted, finished: number) {
+const AGAIN_MS = 4_000;
+
+export function useRequests(id: string, wanted: RequestsWanted, live: boolean) {
   return useQuery({
-    queryKey: ['batch', id, 'requests', wanted, wanted.after === undefined ? Math.min(finished, PAGE * 50) : 0],
+    queryKey: ['batch', id, 'requests', wanted],
+    refetchInterval: live ? AGAIN_MS : false,
     queryFn: async () => {
       const query = {
         limit: PAGE,
@@ -65,10 +68,11 @@ export function useRequests(id: string, wanted: RequestsWanted, finished: number
   });
 }
 
-export function useErrorGroups(id: string, unsuccessful: number) {
+export function useErrorGroups(id: string, unsuccessful: number, live: boolean) {
   return useQuery({
-    queryKey: ['batch', id, 'errors', unsuccessful],
+    queryKey: ['batch', id, 'errors'],
     enabled: unsuccessful > 0,
+    refetchInterval: live ? AGAIN_MS : false,
     queryFn: async () => (await body(client.GET('/user/batches/{id}/errors', { params: { path: { id } } }))).data,
   });
 }

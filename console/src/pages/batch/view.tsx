@@ -1,6 +1,4 @@
 /** One batch from top to bottom, but for its requests. */
-import { Stack } from '@mantine/core';
-
 import { Id } from '../../parts/Copy';
 import { type Column, DataTable } from '../../parts/DataTable';
 import { count } from '../../parts/format';
@@ -19,7 +17,7 @@ export function BatchView(props: { batch: Batch; rate: number | null; errors: Er
     <>
       <ProgressView batch={batch} rate={props.rate} />
       {batch.object.errors !== null && batch.object.errors !== undefined && <FileProblems batch={batch} />}
-      <Stack gap={0} className={own.columns} mt={32} style={{ display: 'grid' }}>
+      <div className={own.columns}>
         <Section title="Timeline">
           <ol className={own.steps}>
             {timelineOf(batch).map((step) => (
@@ -33,7 +31,7 @@ export function BatchView(props: { batch: Batch; rate: number | null; errors: Er
         <Section title="Settings">
           <Settings batch={batch} />
         </Section>
-      </Stack>
+      </div>
       {props.errors.length > 0 && (
         <Section title="Errors">
           <DataTable label="Errors by code" columns={errorColumns(props.onError)} rows={props.errors} rowKey={(group) => `${group.outcome} ${group.code} ${group.status}`} />

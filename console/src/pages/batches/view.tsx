@@ -33,7 +33,7 @@ export const COLUMNS: readonly Column<Batch>[] = [
         </Link>
         <div className={css.sub}>
           <Time at={batch.object.created_at} ago />
-          {batch.named && <span className={css.mono}> · {shortId(batch.id)}</span>}
+          {batch.named && <span className={`${css.mono} ${css.wide}`}> · {shortId(batch.id)}</span>}
         </div>
       </div>
     ),
@@ -56,9 +56,9 @@ export const COLUMNS: readonly Column<Batch>[] = [
   },
   {
     name: 'Requests',
-    width: 170,
+    width: '15%',
     cell: (batch) => (
-      <div style={{ minWidth: 110 }}>
+      <div style={{ minWidth: 84 }}>
         <div style={{ marginBottom: 5 }}>
           {count(batch.counts.completed)} <span className={css.sub}>of {count(batch.counts.total)}</span>
         </div>

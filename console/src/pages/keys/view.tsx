@@ -28,8 +28,7 @@ function columnsOf(sessionKey: string | null, commands: KeyCommands): readonly C
         <div>
           <div style={{ fontWeight: 500 }}>{key.name || 'Without a name'}</div>
           <div className={css.sub}>
-            <span className={css.mono}>{key.prefix}…</span>
-            {key.id === sessionKey && ' · what you do in this console is done with it'}
+            {key.id === sessionKey ? 'What you do in this console is done with it' : <span className={css.mono}>{key.prefix}…</span>}
           </div>
         </div>
       ),
