@@ -18,6 +18,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
+from ebbtide.clock import SystemClock
+from ebbtide.records.log_days import add_days
 from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.migrate import migrate
 from ebbtide.storage.pool import Database
@@ -82,11 +84,23 @@ def server_url(server: Server) -> str:
 
 
 @pytest.fixture(scope="session")
-async def template(server: Server) -> AsyncIterator[str]:
+async def migrated(server: Server) -> AsyncIterator[str]:
     """The name of a migrated database to copy."""
     async with server.database("template0") as name:
         async with await Database.connect(database_at(server.admin_url, name)) as database:
             await migrate(database)
+        yield name
+
+
+@pytest.fixture(scope="session")
+async def template(server: Server, migrated: str) -> AsyncIterator[str]:
+    """The name of the database that tests copy: migrated, with the days of the request log that a gateway makes first.
+
+    A module that is about those days, or about the bare schema, has a `template` of its own: `migrated`.
+    """
+    async with server.database(migrated) as name:
+        async with await Database.connect(database_at(server.admin_url, name)) as database:
+            await add_days(database, SystemClock().now())
         yield name
 
 

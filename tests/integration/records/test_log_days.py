@@ -25,6 +25,12 @@ ROW = """insert into api_logs (at, account_id, key_id, source, target, model, st
          select $1, 'a', 'k', 'interactive', 'chat', 'm', 200, 3, 0.5 from generate_series(1, $2::int)"""
 
 
+@pytest.fixture(scope="session")
+def template(migrated: str) -> str:
+    """No day has been made yet."""
+    return migrated
+
+
 async def put(database: Database, at: datetime, rows: int = 1) -> None:
     async with database.connection() as conn:
         await conn.execute(ROW, at, rows)

@@ -1,9 +1,11 @@
 """Every statement of every room is one that the migrated schema can run."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
 import pytest
+from tests.conftest import Server, database_at
 
 import ebbtide
 from ebbtide.storage.pool import Database
@@ -24,6 +26,13 @@ async def find_faults(database: Database, queries: Queries) -> list[str]:
         except asyncpg.PostgresError as error:
             faults.append(f"{queries.source}: {name}: {error}")
     return faults
+
+
+@pytest.fixture(scope="module")
+async def database(server: Server, template: str) -> AsyncIterator[Database]:
+    """One for all statements: preparing changes nothing."""
+    async with server.database(template) as name, await Database.connect(database_at(server.url, name)) as database:
+        yield database
 
 
 @pytest.fixture(params=FILES, ids=[str(path.relative_to(_SOURCE)) for path in FILES])
