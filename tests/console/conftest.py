@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 from tests.conftest import Server, database_at
 from tests.fake_upstream import FakeUpstream
 from tests.gateway import chat_model, embedding_model, models_file
@@ -33,6 +33,7 @@ from ebbtide.storage.pool import Database
 
 PASSWORD = "correct horse battery"
 NO_BROWSER = "no Chromium was found: the console was not tested (EBBTIDE_TEST_BROWSER names one)"
+expect.set_options(timeout=20_000)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _NUMBERS = itertools.count(1)
 
@@ -130,6 +131,7 @@ async def deployment(
             "EBBTIDE_DATABASE_URL": url,
             "EBBTIDE_DATABASE_LISTEN_URL": database_at(server.listen_url, name),
             "BATCH_WEBHOOK_ALLOW_PRIVATE_TARGETS": "on",
+            "BATCH_MAX_ACTIVE_PER_USER": "100",
         }
         async with Processes(folder, models, **environ) as processes, await Database.connect(url) as database:
             yield Deployment(await processes.start(), database, upstream)
@@ -170,6 +172,8 @@ async def sign_in_somebody(deployment: Deployment, window: Page, role: Role) -> 
     _, key = await create_key(database, account.id, now=now)
     sessions = Sessions(database, SystemClock(), SettingsSource(Settings()), Passwords())
     await sessions.set_password(account.id, PASSWORD, "cli:test")
+    async with database.transaction() as conn:  # all of them come from one address
+        await conn.execute("delete from sign_in_attempts")
     answer = await window.request.post(f"{deployment.url}/session", data={"name": name, "password": PASSWORD})
     assert answer.ok, await answer.text()
     return Person(name, account.id, key, window, deployment)

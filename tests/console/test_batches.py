@@ -19,7 +19,7 @@ def lines(count: int, text: str = "Hello") -> list[dict[str, object]]:
 async def test_the_list_is_searched_and_filtered_by_the_url(person: Person) -> None:
     page = person.page
     good = await person.batch(lines(2), "Rivers of Europe")
-    bad = await person.batch(lines(1, "behave:do=fail,status=400"), "Lakes")
+    bad = await person.batch(lines(1, "behave:status=400"), "Lakes")
     await person.ended(good)
     await person.ended(bad)
     await person.open("/batches")
@@ -44,7 +44,7 @@ async def test_the_list_is_searched_and_filtered_by_the_url(person: Person) -> N
 
 async def test_pages_of_the_list_lead_there_and_back(person: Person) -> None:
     for number in range(21):
-        await person.ended(await person.batch(lines(1), f"Batch {number}"))
+        await person.batch(lines(1), f"Batch {number}")
     await person.open("/batches")
     table = person.page.get_by_role("region", name="Batches")
     await expect(table.get_by_role("link")).to_have_count(20)
@@ -79,7 +79,7 @@ async def test_a_batch_runs_to_its_end_before_ones_eyes(person: Person) -> None:
 
 async def test_a_request_and_its_answer_stand_side_by_side_and_errors_are_counted(person: Person) -> None:
     page = person.page
-    requests = [request_line("good", text="Hello there"), *lines(2, "behave:do=fail,status=400")]
+    requests = [request_line("good", text="Hello there"), *lines(2, "behave:status=400")]
     batch = await person.batch(requests, "Mixed")
     await person.ended(batch)
     await person.open(f"/batches/{batch}")

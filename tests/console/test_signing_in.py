@@ -28,7 +28,7 @@ async def test_whoever_has_the_code_sets_the_gateway_up(
         await window.get_by_label("Set-up code").fill(code)
         await window.get_by_role("button", name="Make the administrator").click()
         await expect(window.get_by_role("heading", name="Overview")).to_be_visible()
-        await expect(window.get_by_label("Account ada@example.org")).to_be_visible()
+        await expect(window.get_by_role("button", name="Account ada@example.org")).to_be_visible()
         assert not (await gateway.call("GET", "/setup", key=None)).json["open"]
 
 
@@ -50,7 +50,7 @@ async def test_a_wrong_password_is_told_and_the_right_one_leads_to_the_page_that
 
 async def test_signing_out_ends_the_session_and_shows_nothing_more(person: Person) -> None:
     await person.open("/")
-    await person.page.get_by_label(f"Account {person.name}").click()
+    await person.page.get_by_role("button", name=f"Account {person.name}").click()
     await person.page.get_by_role("menuitem", name="Sign out").click()
     await expect(person.page.get_by_role("heading", name="Sign in")).to_be_visible()
     answer = await person.page.request.get(f"{person.deployment.url}/session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.async_api import expect
 from tests.console.conftest import Person
-from tests.gateway import request_line
+from tests.gateway import request_line, until
 from tests.webhook_receiver import Receiver
 
 
@@ -38,8 +38,6 @@ async def test_a_webhook_is_set_up_delivers_and_is_removed(person: Person) -> No
 
 
 async def receiver_got(receiver: Receiver) -> None:
-    from tests.gateway import until
-
     async def got() -> bool:
         return bool(receiver.got)
 

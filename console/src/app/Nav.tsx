@@ -56,7 +56,8 @@ function AccountMenu(props: { onKeys: () => void }) {
   return (
     <Menu position="top-start" width={200}>
       <Menu.Target>
-        <UnstyledButton className={css.account} aria-label={`Account ${session.name}`}>
+        <UnstyledButton className={css.account}>
+          <span className="visually-hidden">Account</span>
           <span style={{ flex: 1, minWidth: 0 }}>
             <Text size="sm" fw={500} truncate>
               {session.name}

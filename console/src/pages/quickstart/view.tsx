@@ -35,12 +35,12 @@ export function QuickstartView(props: { models: readonly string[]; model: string
       </Tabs>
       <p className={css.lead}>
         A key comes from{' '}
-        <Anchor component={Link} to="/keys" fz="inherit">
+        <Anchor component={Link} to="/keys" fz="inherit" underline="always">
           API keys
         </Anchor>
         . The same keys work for every dialect, as <code>Authorization: Bearer</code> or <code>X-API-Key</code>; everything that
         this gateway answers is described at{' '}
-        <Anchor href="/openapi.json" fz="inherit">
+        <Anchor href="/openapi.json" fz="inherit" underline="always">
           /openapi.json
         </Anchor>
         .
