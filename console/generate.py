@@ -12,20 +12,13 @@ from pathlib import Path
 CONSOLE = Path(__file__).resolve().parent
 sys.path.insert(0, str(CONSOLE.parent))
 
-from hatch_build import INSTALL, run_node, run_npm  # noqa: E402
+from hatch_build import install_packages, run_node  # noqa: E402
 
 from ebbtide.api.openapi import build_document  # noqa: E402
 from ebbtide.api.server import ENDPOINTS  # noqa: E402
 
 PACKAGES = CONSOLE / "node_modules"
 TYPES = CONSOLE / "src" / "api" / "schema.ts"
-
-
-def install_packages() -> None:
-    """Install what package-lock.json names, unless that was done since it changed."""
-    lock, done = CONSOLE / "package-lock.json", PACKAGES / ".package-lock.json"
-    if not done.is_file() or done.stat().st_mtime < lock.stat().st_mtime:
-        run_npm(CONSOLE, *INSTALL)
 
 
 def api_types() -> str:
@@ -38,7 +31,7 @@ def api_types() -> str:
 
 
 def main() -> None:
-    install_packages()
+    install_packages(CONSOLE)
     types = api_types()
     if "--check" not in sys.argv[1:]:
         TYPES.write_text(types)
