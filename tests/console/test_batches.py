@@ -48,9 +48,9 @@ async def test_pages_of_the_list_lead_there_and_back(person: Person) -> None:
     await person.open("/batches")
     table = person.page.get_by_role("region", name="Batches")
     await expect(table.get_by_role("link")).to_have_count(20)
-    await person.page.get_by_role("button", name="Older").click()
+    await person.page.get_by_role("button", name="Next").click()
     await expect(table.get_by_role("link")).to_have_text(["Batch 0"])
-    await person.page.get_by_role("button", name="Newer").click()
+    await person.page.get_by_role("button", name="Previous").click()
     await expect(table.get_by_role("link").first).to_have_text("Batch 20")
 
 

@@ -27,10 +27,10 @@ export function Copy(props: { value: string; label?: string }) {
   );
 }
 
-export function Code(props: { text: string; label: string }) {
+export function Code(props: { text: string; label: string; wrapped?: boolean }) {
   return (
     <div className={css.code}>
-      <pre tabIndex={0} aria-label={props.label}>
+      <pre tabIndex={0} aria-label={props.label} className={props.wrapped === true ? css.wrapped : undefined}>
         {props.text}
       </pre>
       <div className={css.codeCopy}>

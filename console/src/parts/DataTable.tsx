@@ -68,10 +68,10 @@ export function Pager(props: { shown: string; onBack: (() => void) | null; onNex
       <span className={css.sub}>{props.shown}</span>
       <Group gap="xs">
         <Button variant="default" size="xs" leftSection={<IconChevronLeft size={14} />} disabled={props.onBack === null} onClick={() => props.onBack?.()}>
-          Newer
+          Previous
         </Button>
         <Button variant="default" size="xs" rightSection={<IconChevronRight size={14} />} disabled={props.onNext === null} onClick={() => props.onNext?.()}>
-          Older
+          Next
         </Button>
       </Group>
     </Group>

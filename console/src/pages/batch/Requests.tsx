@@ -78,7 +78,7 @@ function RequestRow(props: { request: BatchRequest; contentShown: boolean }) {
           {props.contentShown && (
             <div>
               <h3 className={own.pairTitle}>Request · {request.model}</h3>
-              <Code text={pretty(request.request)} label={`Request of ${request.custom_id}`} />
+              <Code text={pretty(request.request)} label={`Request of ${request.custom_id}`} wrapped />
             </div>
           )}
           <div>
@@ -100,5 +100,5 @@ function Answer(props: { request: BatchRequest }) {
   const { request } = props;
   const shown = request.response?.body ?? request.error;
   if (shown === null || shown === undefined) return <Note tone="quiet">There is no answer to show yet.</Note>;
-  return <Code text={pretty(shown)} label={`Answer of ${request.custom_id}`} />;
+  return <Code text={pretty(shown)} label={`Answer of ${request.custom_id}`} wrapped />;
 }

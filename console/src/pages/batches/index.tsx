@@ -17,6 +17,13 @@ export function Component() {
         <Empty title="Batch inference is not available on this gateway">Its operator has switched it off (BATCH_ENABLED).</Empty>
       ) : (
         <>
+          {capabilities.data?.status === 'unavailable' && (
+            <div style={{ marginBottom: 16 }}>
+              <Note tone="warn" role="status">
+                Batches cannot be read just now; this page tries again.
+              </Note>
+            </div>
+          )}
           {capabilities.data !== undefined && !may && (
             <div style={{ marginBottom: 16 }}>
               <Note tone="warn">

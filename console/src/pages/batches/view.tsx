@@ -27,8 +27,8 @@ export const COLUMNS: readonly Column<Batch>[] = [
   {
     name: 'Batch',
     cell: (batch) => (
-      <div style={{ maxWidth: 260 }}>
-        <Link to={`/batches/${batch.id}`} className={css.rowLink} style={{ display: 'block', overflow: 'hidden', textOverflow: 'ellipsis', whiteSpace: 'nowrap' }} title={batch.title}>
+      <div className={css.clipped}>
+        <Link to={`/batches/${batch.id}`} className={css.rowLink} title={batch.title}>
           {batch.named ? batch.title : <span className={css.mono}>{shortId(batch.id)}</span>}
         </Link>
         <div className={css.sub}>
@@ -60,7 +60,9 @@ export const COLUMNS: readonly Column<Batch>[] = [
     cell: (batch) => (
       <div style={{ minWidth: 84 }}>
         <div style={{ marginBottom: 5 }}>
+          <span style={{ whiteSpace: 'nowrap' }}>
           {count(batch.counts.completed)} <span className={css.sub}>of {count(batch.counts.total)}</span>
+          </span>
         </div>
         <OutcomeBar total={batch.counts.total} outcomes={batch.outcomes} />
       </div>

@@ -107,7 +107,7 @@ export function toBatch(wire: WireBatch): Batch {
   const finished = counts.completed + counts.failed + (counts.cancelled ?? 0);
   return {
     id: wire.id,
-    title: wire.name ?? wire.id,
+    title: wire.name ?? 'Batch without a name',
     named: wire.name !== null && wire.name !== undefined,
     target: TARGETS[wire.target] ?? wire.target,
     model: batch.model ?? (counts.total === 0 ? 'Not known' : 'Several models'),
