@@ -61,8 +61,10 @@ def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
 Measure = Callable[[argparse.Namespace], Awaitable[list[Figure]]]
 
 
-def main(description: str, measure: Measure, **options: int | float) -> None:
-    """Run one bench from the command line; `options` are its arguments with their defaults."""
+def main(description: str, measure: Measure, *, strict: bool = False, **options: int | float) -> None:
+    """Run one bench from the command line; `options` are its arguments with their defaults. `strict`: a missed goal is
+    a failure.
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for name, default in options.items():
         parser.add_argument("--" + name.replace("_", "-"), type=type(default), default=default)
@@ -74,6 +76,8 @@ def main(description: str, measure: Measure, **options: int | float) -> None:
         print(f"{mark} {figure.name:<58} {figure.told:>16} {figure.wanted:>10}  {figure.spread}")
     if arguments.json is not None:
         arguments.json.write_bytes(msgspec.json.encode(figures))
+    if strict and not all(figure.is_reached for figure in figures):
+        raise SystemExit(1)
 
 
 async def _run(measure: Measure, arguments: argparse.Namespace) -> list[Figure]:

@@ -37,6 +37,10 @@ class Process:
         """Bytes resident now."""
         return self._status("VmRSS")
 
+    def open_files(self) -> int:
+        """Files and sockets it holds open."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
     def peak(self) -> int:
         """The most bytes resident since the start or the last `forget_peak`."""
         return self._status("VmHWM")
@@ -52,14 +56,17 @@ class Process:
 
 
 @asynccontextmanager
-async def running(arguments: Sequence[str], environ: Mapping[str, str] | None = None) -> AsyncIterator[Process]:
-    """`python …` from its first line on; SIGTERM at the end."""
+async def running(
+    arguments: Sequence[str], environ: Mapping[str, str] | None = None, *, quiet: bool = False
+) -> AsyncIterator[Process]:
+    """`python …` from its first line on; SIGTERM at the end. `quiet` drops what it writes to standard error."""
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         *arguments,
         cwd=ROOT,
         env={**os.environ, **(environ or {})},
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL if quiet else None,
         limit=64 * MIB,
     )
     assert child.stdout is not None
@@ -150,6 +157,6 @@ class Upstream:
 
 
 @asynccontextmanager
-async def upstream(latency: float = 0.0) -> AsyncIterator[Upstream]:
-    async with running(["-m", "bench.upstream", "--latency", str(latency)]) as process:
+async def upstream(latency: float = 0.0, port: int = 0) -> AsyncIterator[Upstream]:
+    async with running(["-m", "bench.upstream", "--latency", str(latency), "--port", str(port)]) as process:
         yield Upstream(process.said)

@@ -68,14 +68,23 @@ class Stage:
 
     @asynccontextmanager
     async def gateway(self, role: str, models: Path, **settings: object) -> AsyncIterator[Gateway]:
-        """A gateway process that is up. `settings` go on top of SETTINGS."""
-        environ = self._environ(settings) | {
-            "EBBTIDE_DATABASE_URL": self.database.url,
-            "EBBTIDE_MODELS": str(models),
-            "EBBTIDE_PORT": "0",
-            "EBBTIDE_LOG_LEVEL": "warning",
-        }
-        async with running(["-m", "ebbtide", "serve", "--role", role], environ) as process:
+        """A gateway process that is up, and tells only warnings. `settings` go on top of SETTINGS."""
+        environ = self._environ(settings) | {"EBBTIDE_LOG_LEVEL": "warning"}
+        async with self._serving(role, models, environ) as gateway:
+            yield gateway
+
+    @asynccontextmanager
+    async def logging_gateway(self, role: str, models: Path, **settings: object) -> AsyncIterator[Gateway]:
+        """The same with its whole log, written to where nobody reads it."""
+        async with self._serving(role, models, self._environ(settings), quiet=True) as gateway:
+            yield gateway
+
+    @asynccontextmanager
+    async def _serving(
+        self, role: str, models: Path, environ: dict[str, str], *, quiet: bool = False
+    ) -> AsyncIterator[Gateway]:
+        own = {"EBBTIDE_DATABASE_URL": self.database.url, "EBBTIDE_MODELS": str(models), "EBBTIDE_PORT": "0"}
+        async with running(["-m", "ebbtide", "serve", "--role", role], environ | own, quiet=quiet) as process:
             yield Gateway(process, process.said.rpartition(" ")[2])
 
     async def intake(self, models: Path, **settings: object) -> Intake:

@@ -82,10 +82,12 @@ class GatewayProcess:
         except aiohttp.ClientError:
             return False
 
-    async def call(self, method: str, path: str, *, key: str | None = "", **sent: Any) -> Answer:
+    async def call(
+        self, method: str, path: str, *, key: str | None = "", headers: Mapping[str, str] | None = None, **sent: Any
+    ) -> Answer:
         """One request, with `self.key` unless told otherwise (None: with no key)."""
-        headers = {} if key is None else {"Authorization": f"Bearer {key or self.key}"}
-        async with self._http.request(method, self.url + path, headers=headers, **sent) as response:
+        own = {} if key is None else {"Authorization": f"Bearer {key or self.key}"}
+        async with self._http.request(method, self.url + path, headers=own | dict(headers or {}), **sent) as response:
             return Answer(response.status, response.headers, await response.read())
 
     async def create(self, requests: list[dict[str, Any]], **more: Any) -> str:

@@ -45,6 +45,7 @@ from ebbtide.config import Config, place
 from ebbtide.delivery.post import Poster
 from ebbtide.dispatch.breaker import LONGEST, BreakerRules
 from ebbtide.dispatch.dispatcher import Dispatcher, Rules
+from ebbtide.dispatch.health import HealthReporter
 from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.observed import ObservedDispatcher, ObservedSender
 from ebbtide.dispatch.send import Sender
@@ -58,6 +59,7 @@ from ebbtide.proxy.purse import Purse
 from ebbtide.proxy.slots import Slots
 from ebbtide.pulse import Pulse
 from ebbtide.records import metrics
+from ebbtide.records.footprint import footprint
 from ebbtide.records.log_days import add_days, keeping_log
 from ebbtide.records.request_log import RequestLog
 from ebbtide.settings.snapshot import SettingsSource
@@ -181,7 +183,9 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         pulse = _pulse(config, database)
         dispatcher = _dispatcher(sender, settings)
         pulse.gauges.append(dispatcher.gauges)
-        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), listener, pulse, oidc)
+        process = process_name()
+        duties.repeat(HealthReporter(database, dispatcher, process).duty())
+        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process, listener, pulse, oidc)
         running = await _open_doors(parts, duties, stop, stack)
         _begin_pulse(parts, duties, stop)
         yield running
@@ -226,7 +230,7 @@ def _pulse(config: Config, database: Database) -> Pulse:
             (metrics.BUILD_INFO, (__version__, platform.python_version()), 1),
         ]
 
-    pulse.gauges.append(gauges)
+    pulse.gauges += [gauges, footprint]
     return pulse
 
 

@@ -19,7 +19,7 @@ from tests.processes import GatewayProcess, Processes
 
 from ebbtide.accounts.accounts import create_account
 from ebbtide.accounts.keys import create_key
-from ebbtide.accounts.quotas import Amounts, set_budgets, set_concurrency, set_quotas
+from ebbtide.accounts.quotas import Amounts, Cap, set_budgets, set_concurrency, set_quotas
 from ebbtide.accounts.roles import Role
 from ebbtide.storage.pool import Database
 
@@ -61,7 +61,7 @@ class Scene:
             return list(await conn.fetch(sql, *values))
 
     async def cap(self, cap: int) -> None:
-        await set_concurrency(self.database, self.account, cap, "test", datetime.now(UTC))
+        await set_concurrency(self.database, self.account, Cap("max_concurrency", cap), "test", datetime.now(UTC))
         await self.settled()
 
     async def settled(self) -> None:

@@ -77,6 +77,8 @@ async def test_metrics_and_readiness_speak_for_both_and_keep_what_a_dead_one_cou
     before = await scrape(gateway)
     assert ended(before) == 20
     assert {labels["process"]: value for labels, value in before["ebbtide_process_up"]} == {"0": 1, "1": 1}
+    for name in ("ebbtide_tasks", "ebbtide_threads", "ebbtide_open_files", "ebbtide_resident_memory_bytes"):
+        assert {labels["process"]: value > 0 for labels, value in before[name]} == {"0": True, "1": True}
     assert {"claim", "seal", "heartbeat", "lease"} <= {
         labels["loop"] for labels, _ in before["ebbtide_heartbeat_age_seconds"]
     }

@@ -54,7 +54,7 @@ export interface paths {
         delete: operations["delete_account"];
         options?: never;
         head?: never;
-        /** Rename, promote, suspend or resume an account, or set its quotas */
+        /** Rename, promote, suspend or resume an account, or set its quotas and caps */
         patch: operations["change_account"];
         trace?: never;
     };
@@ -248,6 +248,91 @@ export interface paths {
         patch: operations["set_key_budgets"];
         trace?: never;
     };
+    "/admin/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the models as configured, and how their routes stand */
+        get: operations["list_admin_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/models/{model_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a model as configured, and how its routes stand */
+        get: operations["get_admin_model"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tell where to look first: the whole deployment */
+        get: operations["get_overview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/purges": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the accounts removed for good, the last asked for first */
+        get: operations["list_purges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/purges/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tell how far an account's removal is */
+        get: operations["get_purge"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/recent-requests": {
         parameters: {
             query?: never;
@@ -314,6 +399,23 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/admin/routing/provider-routes/{model_and_route}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Switch a route, named `{model_id}/{route_id}`, off or on, or change its weight */
+        patch: operations["change_route"];
         trace?: never;
     };
     "/admin/workers": {
@@ -998,10 +1100,12 @@ export interface components {
         };
         /**
          * AccountChange
-         * @description What is to change; what is left out stays. A null quota takes it away.
+         * @description What is to change; what is left out stays. A null quota takes it away, a null cap lets the role's hold.
          */
         AccountChange: {
+            batch_max_concurrency?: number | null;
             daily_quota_usd?: string | null;
+            max_concurrency?: number | null;
             monthly_quota_usd?: string | null;
             name?: string;
             /** @enum {unknown} */
@@ -1041,12 +1145,17 @@ export interface components {
         };
         /**
          * AccountObject
-         * @description An account. Quotas in USD a day and a month (UTC), null where there is none.
+         * @description An account. Quotas in USD a day and a month (UTC), null where it has none of its own.
+         *
+         *     `max_concurrency` and `batch_max_concurrency` are its own caps of requests running at once, null where its role's
+         *     hold, which stand beside them; 0 is no cap.
          */
         AccountObject: {
+            batch_max_concurrency: number | null;
             created_at: string;
             daily_quota_usd: number | null;
             id: string;
+            max_concurrency: number | null;
             monthly_quota_usd: number | null;
             name: string;
             /**
@@ -1056,7 +1165,72 @@ export interface components {
             object: "account";
             /** @enum {unknown} */
             role: "admin" | "free" | "internal" | "pro";
+            role_batch_max_concurrency: number;
+            role_max_concurrency: number;
             state: string;
+        };
+        /**
+         * AccountPurge
+         * @description The removal of an account (`id`), as of a worker's last look: `waiting` for what `waits_for` names, `purging` or
+         *     `purged`.
+         *
+         *     `waits_for` holds `running_requests`, `sealing`, `readers` (downloads), `webhook_delivery`, `interactive_requests`,
+         *     and `newer_release` for batches that only a newer release may remove.
+         */
+        AccountPurge: {
+            asked_at: string;
+            asked_by: string;
+            batches_left: number;
+            files_left: number;
+            finished_at: string | null;
+            id: string;
+            /**
+             * @default account.purge
+             * @enum {unknown}
+             */
+            object: "account.purge";
+            rows_removed: number;
+            /** @enum {unknown} */
+            state: "purged" | "purging" | "waiting";
+            waits_for: string[];
+        };
+        /**
+         * AdminModel
+         * @description A model as configured, with the choices of administrators in force.
+         */
+        AdminModel: {
+            aliases: string[];
+            batch_price_factor: number;
+            context_length: number | null;
+            hedge_after: number | null;
+            id: string;
+            max_output_tokens: number | null;
+            /** @enum {unknown} */
+            min_role: "admin" | "free" | "internal" | "pro";
+            /**
+             * @default model
+             * @enum {unknown}
+             */
+            object: "model";
+            prices: components["schemas"]["ModelPrices"];
+            routes: components["schemas"]["ModelRoute"][];
+            /** @enum {unknown} */
+            type: "chat" | "embedding";
+        };
+        /**
+         * AdminModelList
+         * @description Every model, in configured order, and the models that automatic names choose from.
+         */
+        AdminModelList: {
+            auto: {
+                [key: string]: string[];
+            };
+            data: components["schemas"]["AdminModel"][];
+            /**
+             * @default list
+             * @enum {unknown}
+             */
+            object: "list";
         };
         /**
          * AuditObject
@@ -1096,6 +1270,19 @@ export interface components {
             reasoning_tokens: number;
             request_count: number;
             start_time: string;
+        };
+        /**
+         * BatchBacklog
+         * @description Unfinished batches by phase, workers that live, and what waits to be sealed or delivered.
+         */
+        BatchBacklog: {
+            oldest_sealing_seconds: number;
+            oldest_webhook_seconds: number;
+            open: number;
+            sealing: number;
+            validating: number;
+            webhook_events: number;
+            workers: number;
         };
         /**
          * BatchCapabilities
@@ -1489,6 +1676,19 @@ export interface components {
             name: string;
             password: string;
         };
+        /**
+         * Deployment
+         * @description What the database tells of the whole deployment. `backlog` null: it could not be read lately.
+         */
+        Deployment: {
+            alerts: components["schemas"]["OpenAlert"][];
+            backlog: components["schemas"]["BatchBacklog"] | null;
+            models: components["schemas"]["ModelLoad"][];
+            open_circuits: components["schemas"]["TroubledRoute"][];
+            resting_models: string[];
+            routes_off: components["schemas"]["RouteName"][];
+            traffic: components["schemas"]["Traffic"];
+        };
         /** Embeddings */
         Embeddings: {
             /** @description Any JSON */
@@ -1624,6 +1824,21 @@ export interface components {
          */
         ListPage_AccountObject_: {
             data: components["schemas"]["AccountObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @enum {unknown}
+             */
+            object: "list";
+        };
+        /**
+         * ListPage[AccountPurge]
+         * @description A page of a list; the next one comes after `last_id`.
+         */
+        ListPage_AccountPurge_: {
+            data: components["schemas"]["AccountPurge"][];
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
@@ -1869,6 +2084,21 @@ export interface components {
             object: "list";
         };
         /**
+         * ModelLoad
+         * @description What runs and waits of a model, over all processes, and why none of its batch requests starts, as
+         *     `/admin/batch/models` tells it. `oldest_seconds` is the age of the oldest batch with requests that wait.
+         */
+        ModelLoad: {
+            batch_in_flight: number;
+            blocked_reason: string | null;
+            interactive_in_flight: number;
+            model_id: string;
+            oldest_seconds: number;
+            queued: number;
+            rest_until: string | null;
+            waiting_since: string | null;
+        };
+        /**
          * ModelObject
          * @description A model as callers know it; says nothing about its upstreams.
          */
@@ -1885,6 +2115,29 @@ export interface components {
              * @enum {unknown}
              */
             owned_by: "ebbtide";
+        };
+        /**
+         * ModelPrices
+         * @description USD per million tokens; batch requests are charged that times the model's `batch_price_factor`.
+         */
+        ModelPrices: {
+            cache_write: number;
+            cached_input: number;
+            input: number;
+            output: number;
+        };
+        /**
+         * ModelRoute
+         * @description A route of a model. `upstream_model` is the model's name there; `health` null: no process has used it lately.
+         */
+        ModelRoute: {
+            api_keys: number;
+            health: components["schemas"]["RouteHealthObject"] | null;
+            max_concurrency: number | null;
+            priority_scheduling: boolean;
+            reserve: boolean;
+            route: components["schemas"]["ProviderRoute"];
+            upstream_model: string;
         };
         /**
          * ModelUsage
@@ -1912,16 +2165,67 @@ export interface components {
             current: string;
             new: string;
         };
+        /**
+         * OpenAlert
+         * @description An alert that was raised and is not resolved.
+         */
+        OpenAlert: {
+            /** @enum {unknown} */
+            kind: "batch_model_waiting";
+            model_id: string;
+        };
         /** OutputTokensDetails */
         OutputTokensDetails: {
             reasoning_tokens: number;
+        };
+        /**
+         * Overview
+         * @description Where to look first. `checks` and `processes` are those of `/health/ready`; `deployment` null: the database
+         *     cannot be reached.
+         */
+        Overview: {
+            at: string;
+            checks: {
+                [key: string]: string;
+            };
+            database_reachable: boolean;
+            deployment: components["schemas"]["Deployment"] | null;
+            /**
+             * @default overview
+             * @enum {unknown}
+             */
+            object: "overview";
+            processes: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * ProcessHealthObject
+         * @description How one process found a route at `seen_at`. `opened_at`: since when its circuit there has not been closed.
+         *
+         *     `failures` are those in a row; `limit` is how many calls it lets run there at once now, null for any number.
+         */
+        ProcessHealthObject: {
+            failures: number;
+            in_flight: number;
+            keys: number;
+            keys_resting: number;
+            last_error: string | null;
+            limit: number | null;
+            opened_at: string | null;
+            process: string;
+            seen_at: string;
+            /** @enum {unknown} */
+            state: "closed" | "half_open" | "open";
         };
         /**
          * ProviderRoute
          * @description A model at an upstream. `host` is the server's, null for the built-in stand-in.
          *
          *     `batch_allowed` is whether batch work may use it now: `batch_allowed_choice` where an administrator chose (true or
-         *     false), else `batch_allowed_default`, which follows the locality. A route of weight 0 is configured and not in use.
+         *     false), else `batch_allowed_default`, which follows the locality. `enabled` false: an administrator switched it off.
+         *     `weight` is in force: `weight_choice` where an administrator chose, else `weight_default`, as configured. A route of
+         *     weight 0 is configured and not in use.
          */
         ProviderRoute: {
             batch_allowed: boolean;
@@ -1929,6 +2233,7 @@ export interface components {
             batch_allowed_default: boolean;
             /** @enum {unknown} */
             deployment_type: "auto" | "provider_api" | "self_hosted";
+            enabled: boolean;
             host: string | null;
             /** @enum {unknown} */
             kind: "anthropic" | "gemini" | "llamacpp" | "ollama" | "openai" | "sglang" | "standin" | "vllm";
@@ -1942,6 +2247,8 @@ export interface components {
             object: "provider_route";
             route_id: string;
             weight: number;
+            weight_choice: number | null;
+            weight_default: number;
         };
         /**
          * ProviderRouteList
@@ -2031,6 +2338,33 @@ export interface components {
             status_code: number;
         };
         /**
+         * RouteChange
+         * @description What is to change; what is left out stays, null is as configured. `enabled` false: nobody's calls go there.
+         */
+        RouteChange: {
+            enabled?: boolean | null;
+            weight?: number | null;
+        };
+        /**
+         * RouteHealthObject
+         * @description How a route stands: `closed` where every process lets calls through, `open` where none does, `half_open` where a
+         *     call is to try it, `mixed` where processes differ. `in_flight` is over all of them.
+         */
+        RouteHealthObject: {
+            in_flight: number;
+            processes: components["schemas"]["ProcessHealthObject"][];
+            /** @enum {unknown} */
+            state: "closed" | "half_open" | "mixed" | "open";
+        };
+        /**
+         * RouteName
+         * @description A route that an administrator switched off.
+         */
+        RouteName: {
+            model_id: string;
+            route_id: string;
+        };
+        /**
          * SessionObject
          * @description Who is signed in; `csrf_token` is what changes by session carry, null where a key was sent instead.
          */
@@ -2078,6 +2412,20 @@ export interface components {
             ended: number;
         };
         /**
+         * SourceTraffic
+         * @description Requests of one source that ended in the last hour, batch requests by attempt. `cost_usd` leaves out those of
+         *     unknown cost.
+         */
+        SourceTraffic: {
+            cached_tokens: number;
+            completion_tokens: number;
+            cost_unknown_requests: number;
+            cost_usd: number;
+            errors: number;
+            prompt_tokens: number;
+            requests: number;
+        };
+        /**
          * StoredObject
          * @description One request of a batch as it was submitted, with what became of it so far.
          */
@@ -2095,6 +2443,28 @@ export interface components {
             request: unknown;
             response: components["schemas"]["ResultResponse"] | null;
             status: string;
+        };
+        /**
+         * Traffic
+         * @description The last hour, from `start_time` on, in whole minutes.
+         */
+        Traffic: {
+            batch: components["schemas"]["SourceTraffic"];
+            interactive: components["schemas"]["SourceTraffic"];
+            start_time: string;
+        };
+        /**
+         * TroubledRoute
+         * @description A route whose circuit is not closed in `processes` processes, first since `since`.
+         */
+        TroubledRoute: {
+            last_error: string | null;
+            model_id: string;
+            processes: number;
+            route_id: string;
+            since: string | null;
+            /** @enum {unknown} */
+            state: "closed" | "half_open" | "open";
         };
         /**
          * Usage
@@ -2232,7 +2602,8 @@ export interface components {
         };
         /**
          * WorkerObject
-         * @description A worker that has not ended: what it can run, and how many requests it may have in flight (`slots`).
+         * @description A worker that has not ended: what it can run, how many requests it may have in flight (`slots`), and how many it
+         *     holds (`running`), the few that it keeps ready included.
          */
         WorkerObject: {
             alive: boolean;
@@ -2245,6 +2616,7 @@ export interface components {
              */
             object: "worker";
             pid: number;
+            running: number;
             schema_version: number;
             slots: number;
             started_at: string;
@@ -2518,7 +2890,10 @@ export interface operations {
     };
     delete_account: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Remove it for good, with its batches, files, webhook and keys */
+                permanent?: "true" | "false";
+            };
             header?: never;
             path: {
                 id: string;
@@ -2534,6 +2909,24 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccountDeleted"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountPurge"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description Unauthorized */
@@ -2865,10 +3258,20 @@ export interface operations {
             query?: {
                 /** @description Only what was done to this account */
                 account_id?: string;
+                /** @description Only this action, such as `key.create`, or all of a kind, such as `key` */
+                action?: string;
+                /** @description Only what this one did: `<account id>/<key id>`, `cli:<user>`, an account id */
+                actor?: string;
                 /** @description The last_id of the page before, `audit_<number>` */
                 after?: string;
+                /** @description Entries before this moment */
+                end_time?: string;
                 /** @description Entries in a page */
                 limit?: number;
+                /** @description Entries from this moment on */
+                start_time?: string;
+                /** @description Only what was done to this thing */
+                subject?: string;
             };
             header?: never;
             path?: never;
@@ -3732,6 +4135,322 @@ export interface operations {
             };
         };
     };
+    list_admin_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdminModelList"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_admin_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdminModel"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_overview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overview"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_purges: {
+        parameters: {
+            query?: {
+                /** @description The last_id of the page before */
+                after?: string;
+                /** @description Entries in a page */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_AccountPurge_"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_purge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountPurge"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_requests: {
         parameters: {
             query?: {
@@ -4010,6 +4729,95 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    change_route: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model_and_route: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RouteChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderRoute"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -17,13 +17,14 @@ from ebbtide import ids
 from ebbtide.accounts import store
 from ebbtide.accounts.accounts import checked_name, keep_an_admin, name_taken
 from ebbtide.accounts.keys import find_key, issue_key
-from ebbtide.accounts.quotas import Amounts, check_amounts, usd_text
+from ebbtide.accounts.quotas import LIMITS_CHANNEL, Amounts, check_amounts, check_cap, usd_text
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions_store import end_sessions
 from ebbtide.accounts.store import Account, ApiKey
 from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.page import Page
 from ebbtide.records.audit import Deed, add_audit
+from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection, Database
 from ebbtide.storage.queries import load_queries
 
@@ -118,18 +119,24 @@ async def change_account(
         if after != before:
             await _write(conn, after)
             await add_audit(conn, _deed(actor, before, after), now)
+            await notify(conn, LIMITS_CHANNEL)
     return after
 
 
 async def _check(conn: Connection, account: Account) -> None:
     check_amounts(Amounts(account.daily_quota_usd, account.monthly_quota_usd))
+    check_cap("max_concurrency", account.max_concurrency)
+    check_cap("batch_max_concurrency", account.batch_max_concurrency)
     if await conn.fetchval(_Q["name_taken"], account.id, account.name):
         raise name_taken(account.name)
 
 
 async def _write(conn: Connection, account: Account) -> None:
     quotas = (account.daily_quota_usd, account.monthly_quota_usd)
-    await conn.execute(_Q["change_account"], account.id, account.name, account.role.value, account.state, *quotas)
+    caps = (account.max_concurrency, account.batch_max_concurrency)
+    await conn.execute(
+        _Q["change_account"], account.id, account.name, account.role.value, account.state, *quotas, *caps
+    )
 
 
 def _deed(actor: str, before: Account, after: Account) -> Deed:
@@ -199,11 +206,13 @@ def _found(row: Record | None, account_id: str) -> Account:
     return _account(row)
 
 
-def _told(account: Account) -> dict[str, str | None]:
+def _told(account: Account) -> dict[str, str | int | None]:
     return {
         "name": account.name,
         "role": account.role.value,
         "state": account.state,
         "daily_quota_usd": usd_text(account.daily_quota_usd),
         "monthly_quota_usd": usd_text(account.monthly_quota_usd),
+        "max_concurrency": account.max_concurrency,
+        "batch_max_concurrency": account.batch_max_concurrency,
     }

@@ -2,7 +2,7 @@
 
 -- name: page_accounts
 -- A page of living accounts, oldest first, after the account $1; by a part of the name or the id ($2), role, state.
-select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency, batch_max_concurrency
 from accounts
 where state <> 'deleted'
   and ($1::text is null or (created_at, id) > (select created_at, id from accounts where id = $1))
@@ -12,12 +12,12 @@ order by created_at, id limit $5;
 
 -- name: get_account
 -- A living account by its id.
-select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency, batch_max_concurrency
 from accounts where id = $1 and state <> 'deleted';
 
 -- name: lock_account
 -- The same, as it is until the transaction ends.
-select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency, batch_max_concurrency
 from accounts where id = $1 and state <> 'deleted' for no key update;
 
 -- name: name_taken
@@ -26,7 +26,10 @@ select exists (select from accounts where name = $2 and id <> $1 and state <> 'd
 
 -- name: change_account
 -- Write a locked account as it is to be.
-update accounts set name = $2, role = $3, state = $4, daily_quota_usd = $5, monthly_quota_usd = $6 where id = $1;
+update accounts
+set name = $2, role = $3, state = $4, daily_quota_usd = $5, monthly_quota_usd = $6, max_concurrency = $7,
+    batch_max_concurrency = $8
+where id = $1;
 
 -- name: account_names
 -- What accounts are called, deleted ones too.

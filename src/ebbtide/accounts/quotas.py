@@ -162,23 +162,38 @@ async def _set(database: Database, kind: _Kind, amounts: Amounts, actor: str, no
         await notify(conn, LIMITS_CHANNEL)
 
 
-async def set_concurrency(database: Database, account_id: str, cap: int | None, actor: str, now: datetime) -> None:
-    """Set an account's own cap of interactive requests (None: its role's, 0: none), with a row in the audit log.
+CapName = Literal["max_concurrency", "batch_max_concurrency"]
+"""An account's own cap: of interactive requests, of batch requests."""
 
-    Raises NotFound, InvalidRequest.
-    """
-    if cap is not None and not 0 <= cap <= MAX_CONCURRENCY:
-        raise InvalidRequest(f"A cap is a whole number from 0 to {MAX_CONCURRENCY:,}", param="max_concurrency")
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A cap to be set: requests running at once, 0 for any number, None for the role's."""
+
+    name: CapName
+    value: int | None
+
+
+async def set_concurrency(database: Database, account_id: str, cap: Cap, actor: str, now: datetime) -> None:
+    """Set one of an account's own caps, with a row in the audit log. Raises NotFound, InvalidRequest."""
+    check_cap(cap.name, cap.value)
     async with database.transaction() as conn:
         row = await conn.fetchrow(_Q["lock_concurrency"], account_id)
         if row is None:
             raise NotFound(f"There is no account {account_id!r}.")
-        if row["max_concurrency"] == cap:
+        if row[cap.name] == cap.value:
             return
-        await conn.execute(_Q["set_concurrency"], account_id, cap)
-        detail = {"old": row["max_concurrency"], "new": cap}
+        after = {**row, cap.name: cap.value}
+        await conn.execute(_Q["set_concurrency"], account_id, after["max_concurrency"], after["batch_max_concurrency"])
+        detail = {"cap": cap.name, "old": row[cap.name], "new": cap.value}
         await add_audit(conn, Deed(actor, "account.concurrency", account_id, account_id=account_id, detail=detail), now)
         await notify(conn, LIMITS_CHANNEL)
+
+
+def check_cap(name: str, cap: int | None) -> None:
+    """Raises InvalidRequest."""
+    if cap is not None and not 0 <= cap <= MAX_CONCURRENCY:
+        raise InvalidRequest(f"{name} must be a whole number from 0 to {MAX_CONCURRENCY:,}, or null", param=name)
 
 
 def usd_text(amount: Decimal | None) -> str | None:

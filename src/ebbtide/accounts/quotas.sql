@@ -45,9 +45,9 @@ update api_keys set daily_budget_usd = $2, monthly_budget_usd = $3 where id = $1
 select a.role, a.max_concurrency from api_keys k join accounts a on a.id = k.account_id where k.id = $1;
 
 -- name: lock_concurrency
--- A living account's own cap, locked until the transaction ends.
-select max_concurrency from accounts where id = $1 and state <> 'deleted' for no key update;
+-- A living account's own caps, locked until the transaction ends.
+select max_concurrency, batch_max_concurrency from accounts where id = $1 and state <> 'deleted' for no key update;
 
 -- name: set_concurrency
--- An account's own cap of interactive requests; null: its role's.
-update accounts set max_concurrency = $2 where id = $1;
+-- An account's own caps of interactive and of batch requests; null: its role's.
+update accounts set max_concurrency = $2, batch_max_concurrency = $3 where id = $1;

@@ -21,7 +21,9 @@ AccountState: TypeAlias = Literal["active", "suspended", "deleted"]
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who owns keys, batches and files. Quotas in USD; None is its role's, as is a `max_concurrency` of None."""
+    """Who owns keys, batches and files. Quotas in USD; caps of requests running at once, interactive ones and those of
+    batches (0: none). None is its role's.
+    """
 
     id: str
     name: str
@@ -31,6 +33,7 @@ class Account:
     daily_quota_usd: Decimal | None = None
     monthly_quota_usd: Decimal | None = None
     max_concurrency: int | None = None
+    batch_max_concurrency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

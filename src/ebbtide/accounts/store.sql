@@ -17,7 +17,8 @@ returning id;
 
 -- name: find_account
 -- A living account by its id or its name.
-select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
+       batch_max_concurrency
 from accounts
 where state <> 'deleted' and (id = $1 or name = $1)
 order by id = $1 desc
@@ -25,7 +26,8 @@ limit 1;
 
 -- name: list_accounts
 -- Every account that was not deleted, oldest first.
-select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
+       batch_max_concurrency
 from accounts
 where state <> 'deleted'
 order by created_at, id;
@@ -35,7 +37,8 @@ order by created_at, id;
 update accounts
 set role = $2
 where id = $1 and state <> 'deleted'
-returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency;
+returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
+       batch_max_concurrency;
 
 -- name: lock_admins
 -- The administrators that may act, kept as they are until the transaction ends.
@@ -46,7 +49,8 @@ select id from accounts where role = 'admin' and state = 'active' order by id fo
 update accounts
 set state = $2
 where id = $1 and state <> 'deleted'
-returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency;
+returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
+       batch_max_concurrency;
 
 -- name: add_key
 -- A new key of a living account; no row when the account is gone.

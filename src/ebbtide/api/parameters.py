@@ -8,12 +8,16 @@ is not given.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 
 from ebbtide.errors import InvalidRequest
+
+Place = TypeVar("Place")
 
 
 @dataclass(frozen=True)
@@ -146,4 +150,37 @@ class HeaderParameter:
         return {"type": "string", "minLength": 1, "maxLength": self.longest}
 
 
-Parameter = IntegerParameter | ChoiceParameter | OneOfParameter | TextParameter | TimeParameter | HeaderParameter
+@dataclass(frozen=True)
+class CursorParameter(Generic[Place]):
+    """The last_id of the page before, in a form of its own; None when not given. `place` finds where it points."""
+
+    name: str
+    form: str
+    place: Callable[[str], Place | None]
+
+    @property
+    def about(self) -> str:
+        return f"The last_id of the page before, `{self.form}`"
+
+    def read(self, request: Request) -> Place | None:
+        text = request.query_params.get(self.name)
+        if not text:
+            return None
+        place = self.place(text)
+        if place is None:
+            raise InvalidRequest(f"'{self.name}' must be an id of the form {self.form}", param=self.name)
+        return place
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string"}
+
+
+Parameter = (
+    IntegerParameter
+    | ChoiceParameter
+    | OneOfParameter
+    | TextParameter
+    | TimeParameter
+    | CursorParameter[Any]
+    | HeaderParameter
+)

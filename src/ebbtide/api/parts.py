@@ -16,6 +16,7 @@ from ebbtide.dialects.openai.batch import ListPage
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest
 from ebbtide.page import Page
+from ebbtide.settings.snapshot import Settings
 
 Body = TypeVar("Body")
 RoleName = Literal["free", "pro", "internal", "admin"]
@@ -23,7 +24,11 @@ _FIELD = re.compile(r"`\$\.(\w+)|(?:field|unknown field) `(\w+)`")
 
 
 class AccountObject(msgspec.Struct, frozen=True):
-    """An account. Quotas in USD a day and a month (UTC), null where there is none."""
+    """An account. Quotas in USD a day and a month (UTC), null where it has none of its own.
+
+    `max_concurrency` and `batch_max_concurrency` are its own caps of requests running at once, null where its role's
+    hold, which stand beside them; 0 is no cap.
+    """
 
     id: str
     name: str
@@ -32,6 +37,10 @@ class AccountObject(msgspec.Struct, frozen=True):
     created_at: datetime
     daily_quota_usd: float | None
     monthly_quota_usd: float | None
+    max_concurrency: int | None
+    role_max_concurrency: int
+    batch_max_concurrency: int | None
+    role_batch_max_concurrency: int
     object: Literal["account"] = "account"
 
 
@@ -96,7 +105,7 @@ def parse_body(raw: bytes, kind: type[Body]) -> Body:
     return body
 
 
-def account_object(account: Account) -> AccountObject:
+def account_object(account: Account, settings: Settings) -> AccountObject:
     return AccountObject(
         id=account.id,
         name=account.name,
@@ -105,6 +114,10 @@ def account_object(account: Account) -> AccountObject:
         created_at=account.created_at,
         daily_quota_usd=_usd(account.daily_quota_usd),
         monthly_quota_usd=_usd(account.monthly_quota_usd),
+        max_concurrency=account.max_concurrency,
+        role_max_concurrency=settings.user_concurrency(account.role.value),
+        batch_max_concurrency=account.batch_max_concurrency,
+        role_batch_max_concurrency=settings.batch_role_concurrency(account.role.value),
     )
 
 

@@ -19,6 +19,7 @@ from ebbtide.tracing import Span
 _UNKNOWN: Final = "unknown"
 _QUIET: Final = frozenset({"/health", "/health/ready", "/metrics"})  # asked for all day long
 _LEFT: Final = 499  # the client went before it was answered
+_NO_GUESSING: Final = (b"x-content-type-options", b"nosniff")  # what users upload is never a page to a browser
 
 
 class Visit:
@@ -41,6 +42,7 @@ class Visit:
                 *message["headers"],
                 *self._scope["answer_headers"],
                 (b"x-request-id", self._request_id.encode()),
+                _NO_GUESSING,
             ]
         else:
             self._bytes += len(message.get("body", b""))

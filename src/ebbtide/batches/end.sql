@@ -99,10 +99,11 @@ where phase = 'sealed' and deleted_at is null and results_expires_at <= $1
 order by results_expires_at limit $2 for update skip locked;
 
 -- name: removable_batches
--- Hidden batches that nobody reads.
+-- Hidden batches that nobody reads; those of an account that is being removed go with it (see removal.sql).
 select no from batch_jobs j
 where deleted_at <= $1 and api_surface = any($3) and target = any($4) and schema_version <= $5
   and not exists (select from batch_read_leases l where l.batch_no = j.no and l.expires_at > now())
+  and not exists (select from account_purges p where p.account_id = j.account_id and p.finished_at is null)
 order by deleted_at limit $2;
 
 -- name: purge_items

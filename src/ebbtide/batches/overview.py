@@ -54,7 +54,9 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A worker that has not ended, and how many requests it may have in flight; `alive` while its lease holds."""
+    """A worker that has not ended, how many requests it may have in flight (`slots`), and how many it holds, those that
+    it keeps ready included (`running`); `alive` while its lease holds.
+    """
 
     no: int
     host: str
@@ -67,6 +69,7 @@ class WorkerRow:
     lease_until: datetime
     alive: bool
     slots: int
+    running: int
 
 
 async def list_jobs(database: Database, query: JobQuery, moment: Moment) -> Page[Job]:

@@ -40,8 +40,9 @@ group by grouping sets ((), (account_id))
 order by grouping(account_id) desc, cost_usd desc, account_id limit $1 + 1;
 
 -- name: list_workers
--- The workers that have not ended, oldest first, after the number $1, with the slots each of them holds.
+-- The workers that have not ended, oldest first, after the number $1, with the slots each holds and what it has claimed.
 select w.no, w.host, w.pid, w.version, w.schema_version, w.surfaces, w.targets, w.started_at, w.lease_until,
        w.lease_until > now() as alive,
-       (select coalesce(sum(s.slots), 0)::int from batch_slots s where s.worker_no = w.no) as slots
+       (select coalesce(sum(s.slots), 0)::int from batch_slots s where s.worker_no = w.no) as slots,
+       (select count(*)::int from batch_items i where i.worker_no = w.no and i.state = 'running') as running
 from workers w where w.ended_at is null and w.no > $1 order by w.no limit $2;

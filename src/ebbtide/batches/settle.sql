@@ -38,9 +38,12 @@ where i.batch_no = v.batch_no and i.id = v.id and i.state = 'running' and i.clai
 returning i.batch_no, i.id;
 
 -- name: retry
--- Running items that wait for another try, if this worker's claim still stands; `counted` is 0 where no try was used.
+-- Running items that wait for another try, if this worker's claim still stands; `counted` is 0 where no try was used,
+-- and the error of the last one that was is kept: it is what the item ends with when its window closes.
 update batch_items i set state = 'queued', worker_no = null, attempts = i.attempts + v.counted, ready_at = v.ready_at,
-    error_code = v.error_code, error_message = v.error_message, error_status = v.error_status
+    error_code = case when v.counted = 0 and i.attempts > 0 then i.error_code else v.error_code end,
+    error_message = case when v.counted = 0 and i.attempts > 0 then i.error_message else v.error_message end,
+    error_status = case when v.counted = 0 and i.attempts > 0 then i.error_status else v.error_status end
 from unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[], $6::int[], $7::int[], $8::timestamptz[])
      as v(batch_no, id, epoch, error_code, error_message, error_status, counted, ready_at)
 where i.batch_no = v.batch_no and i.id = v.id and i.state = 'running' and i.claim_epoch = v.epoch

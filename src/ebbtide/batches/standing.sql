@@ -29,9 +29,11 @@ set failures = excluded.failures, rest_level = excluded.rest_level, rest_until =
     rest_reason = excluded.rest_reason, waiting_since = excluded.waiting_since, alerted_at = excluded.alerted_at;
 
 -- name: lock_user_states
--- Lock the accounts a transaction touches, in order, and read their recent batch time.
-select account_id, at_cap, recent_service(service_seconds, service_at, $2) as service_seconds from batch_user_state
-where account_id = any($1) order by account_id for no key update;
+-- Lock the accounts a transaction touches, in order, and read their recent batch time, role and own cap.
+select u.account_id, u.at_cap, recent_service(u.service_seconds, u.service_at, $2) as service_seconds,
+       a.role, a.batch_max_concurrency as own_cap
+from batch_user_state u join accounts a on a.id = u.account_id
+where u.account_id = any($1) order by u.account_id for no key update of u;
 
 -- name: add_service
 -- What accounts' items took, added to their recent batch time.
@@ -42,7 +44,7 @@ from unnest($1::text[], $2::float8[]) as d(account_id, seconds)
 where u.account_id = d.account_id;
 
 -- name: set_at_cap
--- Accounts whose role's cap keeps them from more slots, or does no longer; the rows are locked.
+-- Accounts whose cap keeps them from more slots, or does no longer; the rows are locked.
 update batch_user_state u set at_cap = v.at_cap
 from unnest($1::text[], $2::boolean[]) as v(account_id, at_cap)
 where u.account_id = v.account_id and u.at_cap <> v.at_cap;

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from ebbtide.accounts.roles import Role
 from ebbtide.batches.rests import ModelState
 from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
@@ -66,16 +67,23 @@ async def save_model_state(conn: Connection, model: str, state: ModelState) -> N
 
 @dataclass(frozen=True, slots=True)
 class UserState:
-    """An account's recent batch time in seconds, and whether its role's cap was last seen to hold it back."""
+    """An account's recent batch time in seconds, whether its cap was last seen to hold it back, its role, and its own
+    cap of running batch requests (None: its role's, 0: none).
+    """
 
     service: float
     at_cap: bool
+    role: Role
+    own_cap: int | None
 
 
 async def lock_user_states(conn: Connection, account_ids: Sequence[str], now: datetime) -> dict[str, UserState]:
     """By account; every account is locked until the transaction ends."""
     rows = await conn.fetch(_Q["lock_user_states"], account_ids, now)
-    return {row["account_id"]: UserState(float(row["service_seconds"]), row["at_cap"]) for row in rows}
+    return {
+        row["account_id"]: UserState(float(row["service_seconds"]), row["at_cap"], Role(row["role"]), row["own_cap"])
+        for row in rows
+    }
 
 
 async def add_service(conn: Connection, seconds: Mapping[str, float], now: datetime) -> None:

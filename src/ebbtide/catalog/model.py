@@ -40,7 +40,8 @@ class Route:
     `base_url` is empty for the stand-in alone, which waits `latency` seconds before it answers. `api_keys` are taken in
     turn. At most `max_concurrency` calls run at once, None for no limit; a `reserve` one serves only while no other
     can. `api_version` is the API's, for anthropic and gemini; `priority_scheduling`: the engine runs requests by their
-    `priority`. `batch_choice` is an administrator's, None where there is none (ebbtide.catalog.policies).
+    `priority`. What an administrator chose (ebbtide.catalog.policies): `batch_choice`, None where there is none;
+    `enabled`; and a `weight` of theirs, of which `configured_weight` is then the one that it replaces.
     """
 
     id: str
@@ -56,6 +57,13 @@ class Route:
     api_version: str | None = None
     priority_scheduling: bool = False
     batch_choice: bool | None = None
+    enabled: bool = True
+    configured_weight: float | None = None
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether calls may go to it at the moment."""
+        return self.enabled and self.weight > 0
 
     @property
     def is_local(self) -> bool:
@@ -109,7 +117,7 @@ class Model:
     @property
     def has_live_batch_route(self) -> bool:
         """Whether any of them is in use at the moment."""
-        return any(route.batch_allowed and route.weight > 0 for route in self.routes)
+        return any(route.batch_allowed and route.is_in_use for route in self.routes)
 
     @property
     def has_batch_route(self) -> bool:

@@ -1,8 +1,9 @@
-"""Which routes batch work may use, as administrators choose it, laid over the catalog of the moment.
+"""What administrators choose of routes, laid over the catalog of the moment: whether batch work may use one, whether
+anything may, and its weight.
 
-A choice belongs to a model's canonical id and a route id, and is kept while neither is configured. Routes of embedding
-models follow their locality and have none. Each change makes a whole new catalog in which whatever did not change is
-the same object as before, for routes are told apart by identity.
+A choice belongs to a model's canonical id and a route id, and is kept while neither is configured. As to batch work,
+routes of embedding models follow their locality and have none. Each change makes a whole new catalog in which whatever
+did not change is the same object as before, for routes are told apart by identity.
 """
 
 from __future__ import annotations
@@ -28,8 +29,25 @@ POLICIES_CHANNEL: Final = "ebbtide_route_policies"
 POLL_SECONDS: Final = 4.0
 _READ_SECONDS: Final = 4.0
 
-Choices = Mapping[tuple[str, str], bool]
-"""Whether batch work may use a route, by model id and route id."""
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen for a route; None: nothing, it is as configured."""
+
+    batch_allowed: bool | None = None
+    enabled: bool | None = None
+    weight: float | None = None
+
+    def laid_over(self, model: Model, route: Route) -> Route:
+        """The configured route with the choice in force."""
+        allowed = None if model.type == "embedding" else self.batch_allowed
+        weight, configured = (route.weight, None) if self.weight is None else (self.weight, route.weight)
+        enabled = self.enabled is not False
+        return replace(route, batch_choice=allowed, enabled=enabled, weight=weight, configured_weight=configured)
+
+
+Choices = Mapping[tuple[str, str], Choice]
+"""By model id and route id."""
 
 
 class PolicySource:
@@ -40,7 +58,7 @@ class PolicySource:
         self._choices: Choices = {}
         self._plain = EMPTY
         self._chosen = EMPTY
-        self._made: dict[Route, Route] = {}
+        self._made: dict[Route, tuple[Choice, Route]] = {}
         self._refreshing = asyncio.Lock()
 
     @property
@@ -63,8 +81,7 @@ class PolicySource:
         """Put in force what is stored now. Raises Unavailable, and the choices stay."""
         async with self._refreshing:  # so that an older answer never replaces a newer one
             async with database.connection() as conn:
-                rows = await conn.fetch(_Q["list_policies"])
-            choices = {(row["model_id"], row["route_id"]): row["batch_allowed"] for row in rows}
+                choices = await _read_choices(conn)
             if choices != self._choices:
                 self._lay(self._source.current, choices)
 
@@ -79,16 +96,16 @@ class PolicySource:
 
     def _lay(self, plain: Catalog, choices: Choices) -> None:
         """Make the catalog of `plain` and `choices`; a route that is as it was stays the same object."""
-        made: dict[Route, Route] = {}
+        made: dict[Route, tuple[Choice, Route]] = {}
 
         def chosen(model: Model, route: Route) -> Route:
-            choice = None if model.type == "embedding" else choices.get((model.id, route.id))
+            choice = choices.get((model.id, route.id))
             if choice is None:
                 return route
             before = self._made.get(route)
-            same = before is not None and before.batch_choice == choice
-            made[route] = before if before is not None and same else replace(route, batch_choice=choice)
-            return made[route]
+            same = before is not None and before[0] == choice
+            made[route] = before if before is not None and same else (choice, choice.laid_over(model, route))
+            return made[route][1]
 
         models = []
         for model in plain.models:
@@ -100,6 +117,17 @@ class PolicySource:
             made,
             replace(Catalog.of(models, is_settled=plain.is_settled), auto=plain.auto),
         )
+
+
+async def _read_choices(conn: Connection) -> Choices:
+    allowed = {
+        (row["model_id"], row["route_id"]): row["batch_allowed"] for row in await conn.fetch(_Q["list_policies"])
+    }
+    changed = {(row["model_id"], row["route_id"]): row for row in await conn.fetch(_Q["list_overrides"])}
+    return {
+        name: Choice(allowed.get(name), *((row["enabled"], row["weight"]) if (row := changed.get(name)) else ()))
+        for name in allowed | changed
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from getpass import getpass
 
 from cyclopts import App
 
-from ebbtide.accounts import accounts
+from ebbtide.accounts import accounts, purges
 from ebbtide.accounts.oidc.config import load_oidc
 from ebbtide.accounts.oidc.flow import link
 from ebbtide.accounts.passwords import Passwords
-from ebbtide.accounts.quotas import Amounts, set_concurrency, set_quotas, usd_text
+from ebbtide.accounts.purges import Purge
+from ebbtide.accounts.quotas import Amounts, Cap, set_concurrency, set_quotas, usd_text
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions
 from ebbtide.accounts.setup import renew_code
@@ -24,12 +25,13 @@ from ebbtide.cli.bootflags import DatabaseFlags, read_config
 from ebbtide.cli.database import open_database
 from ebbtide.cli.output import AsJson, print_rows, tell
 from ebbtide.clock import SystemClock
-from ebbtide.errors import InvalidRequest, SetupError
+from ebbtide.errors import InvalidRequest, NotFound, SetupError
 from ebbtide.settings.snapshot import SettingsSource
 from ebbtide.storage.pool import Database
 
 app = App(name="accounts", help="Accounts: who may use the gateway, and as what.")
-_COLUMNS = ("name", "role", "state", "daily_quota_usd", "monthly_quota_usd", "max_concurrency", "created_at", "id")
+_QUOTAS = ("daily_quota_usd", "monthly_quota_usd")
+_COLUMNS = ("name", "role", "state", *_QUOTAS, "max_concurrency", "batch_max_concurrency", "created_at", "id")
 _HERE = DatabaseFlags()
 
 
@@ -76,9 +78,54 @@ async def resume(account: str, /, *, json: AsJson = False, flags: DatabaseFlags 
 
 
 @app.command
-async def delete(account: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
-    """Delete an account: its keys never work again, its name is free. Its unfinished batches fail."""
-    await _change(accounts.delete_account, account, json, flags)
+async def delete(
+    account: str, /, *, permanent: bool = False, json: AsJson = False, flags: DatabaseFlags = _HERE
+) -> None:
+    """Delete an account: its keys never work again, its name is free. Its unfinished batches fail.
+
+    Parameters
+    ----------
+    permanent
+        Have the workers remove it for good: batches, files, webhook, keys. Takes the id of a deleted account too.
+    """
+    if not permanent:
+        await _change(accounts.delete_account, account, json, flags)
+        return
+    async with open_database(read_config(flags)) as database:
+        account_id = await _id_of(database, account)
+        purge = await purges.purge_account(database, account_id, actor(), SystemClock().now())
+    _print_purges([purge], json)
+
+
+@app.command(name="purges")
+async def purges_(*, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
+    """Show how far the removal of accounts is, the last 100 asked for."""
+    async with open_database(read_config(flags)) as database:
+        page = await purges.page_purges(database, None, 100)
+    _print_purges(page.items, json)
+
+
+async def _id_of(database: Database, account: str) -> str:
+    """The id of a living account named so, or else what was given: it may be a deleted one's id."""
+    try:
+        return (await accounts.find_account(database, account)).id
+    except NotFound:
+        return account
+
+
+def _print_purges(found: Sequence[Purge], as_json: bool) -> None:
+    columns = (
+        "account_id",
+        "state",
+        "waits_for",
+        "batches_left",
+        "files_left",
+        "rows_removed",
+        "asked_at",
+        "finished_at",
+    )
+    rows = ({**{c: getattr(p, c) for c in columns}, "waits_for": ", ".join(p.waits_for)} for p in found)
+    print_rows(rows, columns, as_json=as_json, empty="No account was removed for good.")
 
 
 @app.command
@@ -104,11 +151,20 @@ async def quota(
 
 
 @app.command
-async def concurrency(account: str, cap: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
-    """Set how many interactive requests an account may run at once: a number, 0 for any, `role` for its role's."""
+async def concurrency(
+    account: str, cap: str, /, *, batch: bool = False, json: AsJson = False, flags: DatabaseFlags = _HERE
+) -> None:
+    """Set how many interactive requests an account may run at once: a number, 0 for any, `role` for its role's.
+
+    Parameters
+    ----------
+    batch
+        Set how many batch requests it may run at once instead, over all models.
+    """
+    wanted = Cap("batch_max_concurrency" if batch else "max_concurrency", _read_cap(cap))
     async with open_database(read_config(flags)) as database:
         found = await accounts.find_account(database, account)
-        await set_concurrency(database, found.id, _read_cap(cap), actor(), SystemClock().now())
+        await set_concurrency(database, found.id, wanted, actor(), SystemClock().now())
         changed = await accounts.find_account(database, found.id)
     _print([changed], json)
 
@@ -210,5 +266,6 @@ def _row(account: Account) -> dict[str, object]:
         "daily_quota_usd": usd_text(account.daily_quota_usd),
         "monthly_quota_usd": usd_text(account.monthly_quota_usd),
         "max_concurrency": account.max_concurrency,
+        "batch_max_concurrency": account.batch_max_concurrency,
         "created_at": account.created_at,
     }

@@ -157,6 +157,18 @@ async def deleted_accounts(conn: Connection, limit: int) -> list[str]:
     return [row["account_id"] for row in await conn.fetch(_Q["deleted_accounts"], limit)]
 
 
+async def remove_webhook(conn: Connection, account_id: str) -> int:
+    return _changed(await conn.execute(_Q["remove_webhook"], account_id))
+
+
+async def remove_events(conn: Connection, account_id: str, limit: int) -> int:
+    return _changed(await conn.execute(_Q["remove_events"], account_id, limit))
+
+
+async def has_webhook(conn: Connection, account_id: str) -> bool:
+    return bool(await conn.fetchval(_Q["has_webhook"], account_id))
+
+
 def _changed(tag: str) -> int:
     """How many rows a command's tag (`DELETE 3`) tells."""
     return int(tag.rpartition(" ")[2])

@@ -106,5 +106,19 @@ where id = any(array(
     limit $1));
 
 -- name: deleted_accounts
--- Accounts that were deleted and have a webhook.
-select w.account_id from batch_webhooks w join accounts a on a.id = w.account_id and a.state = 'deleted' limit $1;
+-- Accounts that were deleted and have a webhook to which nothing is being sent.
+select w.account_id from batch_webhooks w join accounts a on a.id = w.account_id and a.state = 'deleted'
+where w.busy_until is null or w.busy_until <= now() limit $1;
+
+-- name: remove_webhook
+-- Remove the webhook of an account that is being removed, unless something is being sent to it.
+delete from batch_webhooks where account_id = $1 and (busy_until is null or busy_until <= now());
+
+-- name: remove_events
+-- Remove some events of an account that is being removed.
+delete from batch_webhook_events
+where ctid = any(array(select ctid from batch_webhook_events where account_id = $1 limit $2));
+
+-- name: has_webhook
+-- Whether an account has a webhook.
+select exists (select from batch_webhooks where account_id = $1);

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from ebbtide.accounts.purges import Step
 from ebbtide.accounts.roles import Role, refusal
 from ebbtide.accounts.store import Principal, find_account
 from ebbtide.delivery import store
@@ -21,7 +22,7 @@ from ebbtide.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
 from ebbtide.page import Page
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.notify import notify
-from ebbtide.storage.pool import Database
+from ebbtide.storage.pool import Connection, Database
 
 WEBHOOK_CHANNEL: Final = "ebbtide_webhooks"  # an event may be due
 EVENT_DAYS: Final = 30
@@ -111,6 +112,14 @@ async def prune_webhooks(database: Database, now: datetime) -> int:
         for account_id in accounts:
             await store.delete_webhook(conn, account_id)
     return pruned + len(accounts)
+
+
+async def remove_account_webhook(conn: Connection, account_id: str) -> Step:
+    """One bounded step of the removal of an account's webhook and events; a delivery under way is waited for."""
+    removed = await store.remove_webhook(conn, account_id)
+    if await store.has_webhook(conn, account_id):
+        return Step(waits_for=("webhook_delivery",))
+    return Step(removed + await store.remove_events(conn, account_id, _PRUNED_AT_ONCE))
 
 
 async def _checked(registrar: Registrar, url: str) -> str:

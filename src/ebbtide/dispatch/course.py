@@ -25,6 +25,13 @@ from ebbtide.dispatch.plan import nothing_free
 from ebbtide.dispatch.standing import Pass, Standing
 
 
+@dataclass(slots=True)
+class Departure:
+    """Whether a call has been handed to the network: before that, nobody can have run it."""
+
+    has_begun: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """A call's turn at one route: entered, and to be left again."""
@@ -43,6 +50,7 @@ class Course:
     ) -> None:
         self.call = call
         self.ends_at = now + timeouts.total
+        self.departure = Departure()
         self._began_at = now
         self._left = list(routes)
         self._timeouts = timeouts
@@ -102,7 +110,7 @@ class Course:
         """What the caller is told when nothing is left to try: the first failure, unless a later one is final."""
         if not self._failed:
             return self._not_free(now)
-        told = next((one for one in self._failed if not _may_pass(one)), None) or next(
+        told = next((one for one in self._failed if not self._may_pass(one)), None) or next(
             (one for one in self._failed if one.kind != "unsupported"), self._failed[0]
         )
         sent = any(one.sent for one in self._failed)
@@ -114,6 +122,9 @@ class Course:
             return nothing_free("All servers of this model are busy", 1.0)
         return nothing_free("No server of this model is well at the moment", wait)
 
+    def _may_pass(self, failed: Failed) -> bool:
+        return failed.kind == "unsupported" or may_fail_over(failed, self.call.source)
+
     def _has_another_key(self, way: Way, failed: Failed) -> bool:
         self._keys_tried += 1
         return failed.status in (401, 429) and self._keys_tried < len(way.standing.keys)
@@ -121,7 +132,3 @@ class Course:
 
 def _endpoint(route: Route) -> str:
     return route.base_url or route.id
-
-
-def _may_pass(failed: Failed) -> bool:
-    return failed.kind == "unsupported" or may_fail_over(failed, "interactive")

@@ -21,7 +21,7 @@ from ebbtide.catalog.model import Model, Route, TimeLimits
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.dispatch.affinity import Affinity
 from ebbtide.dispatch.breaker import BreakerRules
-from ebbtide.dispatch.course import Course, Way
+from ebbtide.dispatch.course import Course, Departure, Way
 from ebbtide.dispatch.failures import FailureLog
 from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts
 from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes, usable_routes
@@ -78,11 +78,12 @@ class Dispatcher:
         self._standings = Standings(self._waiting.wake)
         self._affinity = Affinity()
 
-    async def call(self, call: Call) -> Outcome:
-        """Answered or Failed."""
+    async def call(self, call: Call, departure: Departure | None = None) -> Outcome:
+        """Answered or Failed. `departure` tells one who cancels this whether anything had been sent."""
         course = self._course(call)
         if isinstance(course, Failed):
             return course
+        course.departure = departure or course.departure
         with self._counted(call):
             outcome = await self._ask(course, self._post)
         assert not isinstance(outcome, Streaming)
@@ -115,6 +116,13 @@ class Dispatcher:
         routes = usable_routes(model, source)
         return any(self._standings.of(model, route).breaker.state(now) != "open" for route in routes)
 
+    def room(self, model: Model, source: Source) -> int | None:
+        """How many calls of such work may be in flight without any having to wait; None when there is no limit."""
+        now = self._monotonic()
+        free = [self._standings.of(model, route).free(now) for route in usable_routes(model, source)]
+        running = self.in_flight.get((model.id, source), 0) - self._waiting.count(model.id, source)
+        return None if None in free else max(sum(filter(None, free)) + running, 0)
+
     def health(self) -> Sequence[RouteHealth]:
         """How every route stands that was used or looked at."""
         now = self._monotonic()
@@ -137,7 +145,7 @@ class Dispatcher:
         now = self._monotonic()
         if len(routes) > 1:
             routes = self._preferred(routes, call, now)
-        timeouts = _limited(call.timeouts or self._timeouts, model.time_limits)
+        timeouts = _limited(call.timeouts, self._timeouts, model.time_limits)
         return Course(call, routes, timeouts, lambda route: self._standings.of(model, route), now)
 
     def _preferred(self, routes: Sequence[Route], call: Call, now: float) -> Sequence[Route]:
@@ -191,6 +199,7 @@ class Dispatcher:
 
     async def _post(self, course: Course, way: Way) -> Outcome:
         call, route = course.call, way.route
+        course.departure.has_begun = True
         try:
             outcome = await self._exchange(way, Asked(call, route))
         except BaseException:
@@ -262,13 +271,18 @@ class Dispatcher:
 
 
 @lru_cache(maxsize=256)
-def _limited(timeouts: Timeouts, own: TimeLimits | None) -> Timeouts:
-    """A call's times with the model's own in their place; of two limits for the whole, the lower one."""
+def _limited(given: Timeouts | None, default: Timeouts, own: TimeLimits | None) -> Timeouts:
+    """A call's times, or the default ones, with the model's own in their place.
+
+    Of two limits for the whole the lower one holds where the call brings its own: somebody waits no longer than that.
+    """
+    timeouts = given or default
     if own is None:
         return timeouts
+    total = own.total or timeouts.total
     return Timeouts(
         connect=own.connect or timeouts.connect,
-        total=min(own.total or timeouts.total, timeouts.total),
+        total=total if given is None else min(total, given.total),
         gap=own.gap or timeouts.gap,
         first_byte=own.first_byte or timeouts.first_byte,
     )

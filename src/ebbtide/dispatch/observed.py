@@ -17,6 +17,7 @@ from ebbtide import tracing
 from ebbtide.catalog.model import Model
 from ebbtide.catalog.prices import cost
 from ebbtide.dialects.values import Usage, sum_usages
+from ebbtide.dispatch.course import Departure
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Call, Failed, Outcome, Source, charge_unknown, used
 from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
@@ -30,13 +31,14 @@ _model: ContextVar[str] = ContextVar("model", default="unknown")
 class ObservedDispatcher(Dispatcher):
     """A Dispatcher whose calls are counted by model and source when they end."""
 
-    async def call(self, call: Call) -> Outcome:
+    async def call(self, call: Call, departure: Departure | None = None) -> Outcome:
         seen, began = self._watch(call), time.monotonic()
+        departure = departure or Departure()
         outcome: Outcome | None = None
         try:
-            outcome = await super().call(call)
+            outcome = await super().call(call, departure)
         finally:
-            seen.ended(outcome, time.monotonic() - began)
+            seen.ended(outcome, time.monotonic() - began, was_sent=departure.has_begun)
         return outcome
 
     @asynccontextmanager
@@ -84,12 +86,12 @@ class _Seen:
         self._unknown: Counter = metrics.COST_UNKNOWN.labels(*self._labels)
         self._factor = model.batch_price_factor if source == "batch" else Decimal(1)
 
-    def ended(self, outcome: Outcome | None, seconds: float) -> None:
-        """A call ended; None: it was cancelled."""
+    def ended(self, outcome: Outcome | None, seconds: float, *, was_sent: bool = True) -> None:
+        """A call ended; None: it was cancelled, when it may have been sent or before."""
         self._duration.observe(seconds)
         if outcome is None:
             self._count("cancelled")
-            self._unknown.inc()
+            self._unknown.inc(was_sent)
         else:
             self._count(f"{outcome.status // 100}xx")
             self._bill(used(outcome), unknown=charge_unknown(outcome))

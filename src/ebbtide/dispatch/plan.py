@@ -1,7 +1,7 @@
 """Which routes a call may take, and in which order they are tried. Pure but for the random numbers handed in.
 
-Weight 0 keeps a route configured but unused. Batch work stays on batch-allowed routes, whatever the weights. A reserve
-comes after all others.
+Weight 0 keeps a route configured but unused, as an administrator's switch does. Batch work stays on batch-allowed
+routes, whatever the weights. A reserve comes after all others.
 """
 
 from __future__ import annotations
@@ -56,4 +56,4 @@ def nothing_free(message: str, retry_after: float | None = None) -> Failed:
 
 
 def _usable(route: Route, source: Source) -> bool:
-    return route.weight > 0 and (source != "batch" or route.batch_allowed)
+    return route.is_in_use and (source != "batch" or route.batch_allowed)

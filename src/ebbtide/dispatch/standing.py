@@ -31,11 +31,15 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class RouteHealth:
-    """How one route stands now. `opened` and `closed` count its circuit's moves, `limit` is the one in force."""
+    """How one route stands now. `opened` and `closed` count its circuit's moves, `limit` is the one in force.
+
+    `open_for`: since how many seconds its circuit has not been closed.
+    """
 
     model: str
     route: str
     state: CircuitState
+    open_for: float | None
     failures: int
     opened: int
     closed: int
@@ -56,6 +60,7 @@ class Standing:
         self.limiter = Limiter(route.max_concurrency)
         self.keys = KeyPool(route.api_keys)
         self.last_error: FailureKind | None = None
+        self.opened_at: float | None = None
         self._on_room = on_room
         self._keys_of = route.api_keys
 
@@ -78,6 +83,14 @@ class Standing:
         """Whether a call may go to it now: its circuit and its keys let it through, and there is room."""
         return self.limiter.has_room and not self.ready_in(now)
 
+    def free(self, now: float) -> int | None:
+        """How many more calls may go to it now, less than 0 when some run beyond its limit; None when it has none."""
+        if self.ready_in(now):
+            return 0
+        if not self.breaker.is_closed:
+            return int(self.limiter.has_room)
+        return None if self.limiter.limit is None else self.limiter.limit - self.limiter.in_flight
+
     def waits_for_probe(self, now: float) -> bool:
         """Whether the next call to it will tell whether its circuit closes."""
         return not self.breaker.is_closed and self.breaker.may_pass(now)
@@ -92,6 +105,7 @@ class Standing:
         was_closed = self.breaker.is_closed
         self._note(entered, failed, now, rules)
         if was_closed != self.breaker.is_closed:
+            self.opened_at = now if was_closed else None
             tell = log.warning if was_closed else log.info
             tell("circuit_opened" if was_closed else "circuit_closed", route=self.route_id, model=self.model_id)
         self._free()
@@ -133,6 +147,7 @@ class Standing:
             model=self.model_id,
             route=self.route_id,
             state=breaker.state(now),
+            open_for=None if self.opened_at is None else now - self.opened_at,
             failures=breaker.failures,
             opened=breaker.opened,
             closed=breaker.closed,

@@ -35,6 +35,10 @@ class Waiting:
                 queue.remove(future)
         return True
 
+    def count(self, model_id: str, source: Source) -> int:
+        """How many wait."""
+        return len(self._waiting.get((model_id, source), ()))
+
     def wake(self, model_id: str) -> None:
         """A call on a route of the model has ended: the next in line may look."""
         if not self._count:

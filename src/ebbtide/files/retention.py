@@ -1,12 +1,15 @@
-"""Removing files: hidden when their time is over, gone once nobody can be reading them and no batch needs them."""
+"""Removing files: hidden when their time is over, or their account's, gone once nobody can be reading them and no batch
+needs them.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Final
 
+from ebbtide.accounts.purges import Step
 from ebbtide.files import store
-from ebbtide.storage.pool import Database
+from ebbtide.storage.pool import Connection, Database
 
 HIDDEN_FOR: Final = timedelta(minutes=1)  # a reader that found it just before takes its lease meanwhile
 _STEP_FILES: Final = 100
@@ -26,8 +29,22 @@ async def purge_files(database: Database, now: datetime) -> int:
     removed = 0
     for file_id in file_ids:
         async with database.transaction() as conn:
-            chunks = await store.purge_chunks(conn, file_id, _STEP_CHUNKS)
-            if chunks == 0:
-                await store.purge_file(conn, file_id)
-            removed += chunks + 1
+            removed += await _purge_some(conn, file_id)
     return removed
+
+
+async def remove_account_files(conn: Connection, account_id: str, now: datetime) -> Step:
+    """One bounded step of the removal of all files of an account; done when it found nothing left."""
+    await store.hide_account_files(conn, account_id, now, _STEP_FILES)
+    removable = await store.removable_account_files(conn, account_id, now - HIDDEN_FOR, 10)
+    removed = sum([await _purge_some(conn, file_id) for file_id in removable])
+    left, is_read = await store.standing_of_account(conn, account_id)
+    return Step(removed, left, ("readers",) if is_read else ())
+
+
+async def _purge_some(conn: Connection, file_id: str) -> int:
+    """Remove some chunks of a file, and its row once it has none."""
+    chunks = await store.purge_chunks(conn, file_id, _STEP_CHUNKS)
+    if chunks == 0:
+        await store.purge_file(conn, file_id)
+    return chunks + 1

@@ -16,8 +16,9 @@ _Q = load_queries("ebbtide.files", "store.sql")
 _COPY_SECONDS = 1_200  # for 2 GiB, the most that BATCH_MAX_BODY_MB allows, at under 2 MiB a second
 
 
-async def lock_account(conn: Connection, account_id: str) -> None:
-    await conn.execute(_Q["lock_account"], account_id)
+async def lock_account(conn: Connection, account_id: str) -> bool:
+    """False when the account was deleted."""
+    return await conn.fetchval(_Q["lock_account"], account_id) is not None
 
 
 async def count_uploads(conn: Connection, account_id: str, since: datetime) -> int:
@@ -137,6 +138,22 @@ async def read_chunks(conn: Connection, file_id: str, raw_offset: int, limit: in
 async def read_chunk(conn: Connection, file_id: str, chunk: int) -> bytes | None:
     data: bytes | None = await conn.fetchval(_Q["read_chunk"], file_id, chunk)
     return data
+
+
+async def hide_account_files(conn: Connection, account_id: str, now: datetime, limit: int) -> int:
+    return _count(await conn.execute(_Q["hide_account_files"], account_id, now, limit))
+
+
+async def removable_account_files(conn: Connection, account_id: str, hidden_before: datetime, limit: int) -> list[str]:
+    rows = await conn.fetch(_Q["removable_account_files"], account_id, hidden_before, limit)
+    return [row["id"] for row in rows]
+
+
+async def standing_of_account(conn: Connection, account_id: str) -> tuple[int, bool]:
+    """How many files the account has, and whether any that is hidden is being read."""
+    row = await conn.fetchrow(_Q["standing_of_account"], account_id)
+    assert row is not None
+    return row["left"], row["readers"]
 
 
 def _count(tag: str) -> int:

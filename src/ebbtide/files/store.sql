@@ -1,6 +1,6 @@
 -- name: lock_account
--- Take an account's row, which serialises what counts against its limits.
-select id from accounts where id = $1 for no key update;
+-- Take a living account's row, which serialises what counts against its limits.
+select id from accounts where id = $1 and state <> 'deleted' for no key update;
 
 -- name: count_uploads
 -- How many input files an account has uploaded since a moment, deleted ones included.
@@ -84,9 +84,10 @@ update batch_files set deleted_at = $1
 where id in (select id from batch_files where expires_at <= $1 and deleted_at is null order by expires_at limit $2);
 
 -- name: removable_files
--- Hidden files that nobody reads and no batch needs.
+-- Hidden files that nobody reads and no batch needs; those of an account that is being removed go with it.
 select f.id from batch_files f
 where f.deleted_at <= $1 and not exists (select from batch_jobs j where j.input_id = f.id)
+  and not exists (select from account_purges p where p.account_id = f.account_id and p.finished_at is null)
   and not exists (select from batch_read_leases l where l.file_id = f.id and l.expires_at > now())
 order by f.deleted_at limit $2;
 
@@ -109,3 +110,32 @@ order by raw_offset limit $3;
 -- name: read_chunk
 -- One chunk.
 select data from batch_file_chunks where file_id = $1 and chunk = $2;
+
+-- name: hide_account_files
+-- Hide some files of an account that is being removed; result files go with their batch, unless it is gone.
+update batch_files set deleted_at = $2
+where id = any(array(
+    select id from batch_files f
+    where account_id = $1 and deleted_at is null and purpose <> 'batch_direct'
+      and (purpose = 'batch' or not exists (
+          select from batch_jobs j where j.id = f.batch_id and j.deleted_at is null))
+    limit $3)) and deleted_at is null;
+
+-- name: removable_account_files
+-- Hidden files of an account that nobody reads and no batch needs.
+select f.id from batch_files f
+where f.account_id = $1 and f.deleted_at is not null and f.deleted_at <= $2
+  and not exists (select from batch_jobs j where j.input_id = f.id)
+  and not exists (select from batch_read_leases l where l.file_id = f.id and l.expires_at > now())
+order by f.deleted_at limit $3;
+
+-- name: standing_of_account
+-- How many files an account has, hidden ones too, and whether any hidden one is being read.
+select count(*) as left, coalesce(bool_or(deleted_at is not null and exists (
+           select from batch_read_leases l where l.file_id = f.id and l.expires_at > now())), false) as readers
+from (
+    select id, deleted_at from batch_files
+    where account_id = $1 and deleted_at is null and purpose <> 'batch_direct'
+    union all
+    select id, deleted_at from batch_files where account_id = $1 and deleted_at is not null
+) f;

@@ -14,7 +14,7 @@ from typing import Final
 from ebbtide import ids
 from ebbtide.accounts.roles import Role, refusal
 from ebbtide.accounts.store import Principal
-from ebbtide.errors import Forbidden, InvalidRequest, LimitReached, TooLarge
+from ebbtide.errors import Forbidden, InvalidRequest, LimitReached, TooLarge, Unauthenticated
 from ebbtide.files import store
 from ebbtide.files.chunks import ChunkPacker
 from ebbtide.files.model import UPLOADED, StoredFile
@@ -97,7 +97,7 @@ async def save_upload(
     """Store a finished upload; `failed` ones count beside it.
 
     Raises InvalidRequest for an empty file, LimitReached when uploads that began with it were faster, and TooLarge when
-    the account's files would weigh more than allowed.
+    the account's files would weigh more than allowed; Unauthenticated when the account was deleted meanwhile.
     """
     if upload.size == 0:
         raise InvalidRequest("The file is empty", code="empty_file", param="file")
@@ -113,7 +113,8 @@ async def save_upload(
         expires_at=new.expires_at or new.now + timedelta(days=settings.batch_file_retention_days),
     )
     async with database.transaction() as conn:
-        await store.lock_account(conn, file.account_id)
+        if not await store.lock_account(conn, file.account_id):
+            raise Unauthenticated("The account is no longer active")
         await _check_count(conn, file.account_id, settings, new.now, failed)
         kept = await store.stored_bytes(conn, file.account_id)
         if kept + file.size > settings.batch_files_max_total_mb_per_user * MIB:

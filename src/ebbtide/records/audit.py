@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -61,11 +61,35 @@ async def add_audit(conn: Connection, deed: Deed, now: datetime) -> None:
     await conn.execute(_Q["add_audit"], now, deed.actor, deed.action, deed.object, deed.account_id, detail)
 
 
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries; None does not narrow. `actor` may be an account's id, `action` a noun; `end` is not included."""
+
+    account_id: str | None = None
+    actor: str | None = None
+    action: str | None = None
+    object: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+ANY: Final = AuditFilter()
+
+
 async def list_audit(
-    database: Database, *, before: int | None = None, account_id: str | None = None, limit: int = 100
+    database: Database, which: AuditFilter = ANY, *, before: int | None = None, limit: int = 100
 ) -> AuditPage:
-    """A page of the log, newest first: entries older than the id `before`, of one account or of all."""
-    async with database.connection() as conn:
-        rows = await conn.fetch(_Q["list_audit"], before, account_id, limit + 1)
+    """A page of the log, newest first: entries older than the id `before`."""
+    filters = (*_range(which.actor, "/", ":"), *_range(which.action, "."), which.object, which.start, which.end)
+    async with database.transaction() as conn:
+        await conn.execute(_Q["plan_for_values"])
+        rows = await conn.fetch(_Q["list_audit"], before, limit + 1, which.account_id, *filters)
     entries = [AuditEntry(**{**dict(row), "detail": _decode(row["detail"])}) for row in rows[:limit]]
     return AuditPage(entries, len(rows) > limit)
+
+
+def _range(name: str | None, mark: str, *others: str) -> tuple[str | None, str | None]:
+    """The first and the last text that a filter means: what is named, or, where it has no mark, all that begin so."""
+    if name is None or any(sign in name for sign in (mark, *others)):
+        return name, name
+    return name + mark, name + mark + "\U0010ffff"

@@ -67,3 +67,15 @@ async def get_content(conn: Connection, at: datetime, request_id: str) -> Conten
     """What was said in the request with this log row, if that was kept."""
     row = await conn.fetchrow(_Q["get_content"], at, request_id)
     return None if row is None else Content(**row)
+
+
+async def drop_contents(
+    conn: Connection, account_id: str, since: datetime | None, limit: int
+) -> tuple[int, datetime | None]:
+    """Remove what an account said in up to `limit` requests from `since` on: how many, and where to go on, if anywhere.
+
+    Their log rows stay.
+    """
+    row = await conn.fetchrow(_Q["drop_contents"], account_id, since, limit)
+    assert row is not None
+    return row["removed"], row["reached"] if row["seen"] == limit else None

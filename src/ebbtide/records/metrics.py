@@ -119,6 +119,10 @@ HEARTBEAT_AGE: Final = _process(
     "heartbeat_age_seconds", "Seconds since a loop of the process last began a round.", "loop"
 )
 POOL: Final = _process("database_connections", "Connections to the database, `used` or `idle`.", "state")
+MEMORY: Final = _process("resident_memory_bytes", "Memory of the process that is resident (on Linux).")
+OPEN_FILES: Final = _process("open_files", "Files and sockets that the process holds open (on Linux).")
+THREADS: Final = _process("threads", "Threads of the process.")
+TASKS: Final = _process("tasks", "Tasks of the process' event loop.")
 UNSETTLED: Final = _process("batch_items_unsettled", "Outcomes of batch requests that wait to be put on record.")
 CIRCUIT: Final = _process("route_circuit", "A route's circuit: 0 closed, 1 half open, 2 open.", "model", "route")
 ROUTE_IN_FLIGHT: Final = _process("route_in_flight", "Calls that run now on a route.", "model", "route")

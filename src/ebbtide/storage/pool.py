@@ -2,6 +2,8 @@
 
 Nothing here or above keeps session state (SET, session locks, temporary tables), so the same code runs on a direct
 connection and behind a pooler in transaction mode, where one transaction may follow another on a different server.
+The server ends a transaction in which nothing happens for a while: its process is frozen or out of reach, and holds up
+all others with its locks.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ else:
     Connection = asyncpg.Connection | PoolConnectionProxy
 
 QUERY_TIMEOUT = 30.0
+IDLE_TIMEOUT = 45.0  # between two statements of a transaction
 CONNECT_TIMEOUT = 10.0
 RELEASE_TIMEOUT = 2.0  # for the server to acknowledge a query's cancellation; then the connection is dropped
 RETRY_AFTER = 5.0
@@ -41,6 +44,7 @@ _LOST = (
     asyncpg.TransactionRollbackError,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.InvalidCachedStatementError,
     asyncpg.OutdatedSchemaCacheError,
@@ -77,14 +81,16 @@ class SessionlessConnection(_Direct):
 class Database:
     """A pool of connections to one PostgreSQL database. Make one with `connect`, end it with `close`."""
 
-    def __init__(self, pool: _Pool, url: str, listen_url: str | None, pooled: bool) -> None:
+    def __init__(self, pool: _Pool, urls: tuple[str, str], pooled: bool, idle_timeout: float) -> None:
         self._pool = pool
-        self.url = url
-        self.listen_url = listen_url or url
+        self.url, self.listen_url = urls
         self.pooled = pooled
+        self._idle_timeout = _milliseconds(idle_timeout)
 
     @classmethod
-    async def connect(cls, url: str, *, listen_url: str | None = None, max_size: int = 10) -> Database:
+    async def connect(
+        cls, url: str, *, listen_url: str | None = None, max_size: int = 10, idle_timeout: float = IDLE_TIMEOUT
+    ) -> Database:
         """Reach the database at `url`; `listen_url` is a direct way to it, where `url` leads through a pooler.
 
         Raises SetupError when the URL, the name or the password is wrong, Unavailable when nobody answers.
@@ -103,9 +109,9 @@ class Database:
                 command_timeout=QUERY_TIMEOUT,
                 timeout=CONNECT_TIMEOUT,
                 init=_prepare,
-                server_settings={"application_name": APPLICATION},
+                server_settings={"application_name": APPLICATION} | _while_direct(pooled, idle_timeout),
             )
-        return cls(pool, url, listen_url, pooled)
+        return cls(pool, (url, listen_url or url), pooled, idle_timeout)
 
     async def __aenter__(self) -> Database:
         return self
@@ -139,6 +145,8 @@ class Database:
         Raises Unavailable when the database is away. Lost during the COMMIT itself, it may have taken place.
         """
         async with self._acquired() as connection, connection.transaction():
+            if self.pooled:
+                await connection.execute(_SQL["end_when_idle"], self._idle_timeout)
             yield connection
 
     @asynccontextmanager
@@ -165,6 +173,15 @@ class Database:
         finally:
             with translated(connection):
                 await self._pool.release(connection, timeout=RELEASE_TIMEOUT)
+
+
+def _while_direct(pooled: bool, idle_timeout: float) -> dict[str, str]:
+    """Settings of a session that is ours alone; a pooler takes none."""
+    return {} if pooled else {"idle_in_transaction_session_timeout": _milliseconds(idle_timeout)}
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(int(seconds * 1000))
 
 
 async def connect_alone(url: str) -> Connection:

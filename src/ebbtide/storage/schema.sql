@@ -14,7 +14,8 @@ create table accounts (
     daily_quota_usd   numeric(24, 12) check (daily_quota_usd >= 0),    -- null: its role's
     monthly_quota_usd numeric(24, 12) check (monthly_quota_usd >= 0),
     max_concurrency   integer check (max_concurrency >= 0),            -- interactive requests; null: its role's, 0: any
-    password_hash text                           -- argon2id; null: no sign-in by password
+    password_hash text,                          -- argon2id; null: no sign-in by password
+    batch_max_concurrency integer check (batch_max_concurrency >= 0)   -- batch requests; null: its role's, 0: any
 );
 -- A name is taken while its account lives (accounts.add_account).
 create unique index accounts_name on accounts (name) where state <> 'deleted';
@@ -71,6 +72,22 @@ create table oidc_identities (
 );
 -- Removing an account for good takes its identities along.
 create index oidc_identities_account on oidc_identities (account_id);
+
+-- Accounts that are being removed for good, or were. The account itself is 'deleted' from the moment that is asked for.
+create table account_purges (
+    account_id   text primary key,
+    asked_at     timestamptz not null,
+    asked_by     text not null,
+    waits_for    text[] not null default '{}',   -- leases that keep something, as of the last look
+    batches_left bigint not null default 0,
+    files_left   bigint not null default 0,
+    rows_removed bigint not null default 0,
+    swept_to     timestamptz,                    -- stored contents of requests before it are gone
+    looked_at    timestamptz,
+    finished_at  timestamptz
+);
+-- What is to be done (accounts.open_purges).
+create index account_purges_open on account_purges (looked_at nulls first) where finished_at is null;
 
 create table setup_code (
     singleton  boolean primary key default true check (singleton),
@@ -455,6 +472,36 @@ create table provider_route_batch_policies (
     primary key (model_id, route_id)
 );
 
+-- What an administrator changed of a route while the gateway runs. Null: as it is configured.
+create table provider_route_overrides (
+    model_id   text not null,
+    route_id   text not null,
+    enabled    boolean,
+    weight     double precision check (weight >= 0 and weight < 'infinity'),
+    updated_at timestamptz not null,
+    updated_by text not null,
+    primary key (model_id, route_id)
+);
+
+-- How each process last found the routes that it uses.
+create table route_health (
+    process       text not null,
+    model         text not null,
+    route         text not null,
+    state         text not null check (state in ('closed', 'open', 'half_open')),
+    opened_at     timestamptz,                   -- null: its circuit is closed
+    failures      integer not null,              -- in a row
+    opened        integer not null,              -- how often, since the process began
+    closed        integer not null,
+    in_flight     integer not null,
+    most          integer,                       -- calls that may run at once; null: any number
+    keys          integer not null,
+    keys_resting  integer not null,
+    last_error    text,
+    seen_at       timestamptz not null,
+    primary key (process, model, route)
+) with (fillfactor = 50);
+
 create table batch_idempotency (
     account_id   text not null,
     key          text not null,
@@ -724,3 +771,8 @@ create table audit_log (
 );
 -- What happened to an account, newest first (records.list_audit).
 create index audit_log_account on audit_log (account_id, id) where account_id is not null;
+-- By whom, what, to which thing, and when, newest first (records.list_audit).
+create index audit_log_actor on audit_log (actor collate "C", id);
+create index audit_log_action on audit_log (action collate "C", id);
+create index audit_log_object on audit_log (object, id);
+create index audit_log_at on audit_log (at, id);

@@ -63,6 +63,7 @@ class Claimer:
         self._pace = pace
         self._holdings = holdings
         self._waiting: dict[str, _Waiting] = {}
+        self._probes: Counter[str] = Counter()  # how many were claimed, by model
 
     def look_again(self) -> None:
         """Something changed in the queues: read the candidates afresh."""
@@ -140,11 +141,12 @@ class Claimer:
             states,
         )
         room = await self._room(conn, work_round)
-        if room.probe is not None:
-            paying = candidates_for_probe(paying, room.probe)
+        if room.is_probe:
+            paying = candidates_for_probe(paying, self._probes[model])
         # From here to the next await nothing moves: the lanes are read, and what shrinks shrinks at once.
         shares = self._shares(work_round, paying, usage)
-        here = room_here(room.slots, usage.held, work_round.worker_no)
+        routes = self._room_of_routes(model)
+        here = min(room_here(room.slots, usage.held, work_round.worker_no), routes)
         limits = grant(shares, allot(shares, here, self._pace.mean_seconds(model)), here)
         takes = self._plan(model, shares, limits, paying)
         for account_id, limit in limits.items():
@@ -155,8 +157,10 @@ class Claimer:
             if self._lanes.generation == generation:
                 works.extend(taken)
                 self._holdings.add(works)
+            self._probes[model] += room.is_probe
             self._note_taken(model, dict(takes), Counter(work.batch.no for work in works))
-        kept = await self._record_slots(conn, work_round, shares, limits, works)
+        wanting = shares if sum(limits.values()) < routes else [replace(share, cap=0) for share in shares]
+        kept = await self._record_slots(conn, work_round, wanting, limits, works)
         if _gives_up(usage.held, work_round.worker_no, kept):
             await notify(conn, WORK_CHANNEL)
         await self._holdings.tell(conn, work_round.worker_no, money.limited)
@@ -185,18 +189,22 @@ class Claimer:
             return catalog.is_settled
         return not known.has_batch_route or self._context.dispatcher.is_up(known, "batch")
 
+    def _room_of_routes(self, model: str) -> int:
+        """How many requests of the model its routes take here at once: more would be started to wait for room."""
+        known = self._context.catalog.current.resolve(model)
+        room = None if known is None or not known.has_batch_route else self._context.dispatcher.room(known, "batch")
+        return _UNLIMITED if room is None else room
+
     def _shares(self, work_round: Round, candidates: Sequence[Candidate], usage: _Usage) -> list[Share]:
         queued: Counter[str] = Counter()
-        roles: dict[str, Role] = {}
         for candidate in candidates:
             queued[candidate.account_id] += candidate.queued
-            roles[candidate.account_id] = candidate.role
         lanes = self._lanes.of_model(work_round.model)
         shares = []
         for account_id, state in usage.states.items():
             lane = lanes.get(account_id)
-            role = roles.get(account_id) or (lane.waiting[0].role if lane and lane.waiting else None)
-            cap = (work_round.settings.batch_role_concurrency(role.value) if role else 0) or _UNLIMITED
+            role_cap = work_round.settings.batch_role_concurrency(state.role.value)
+            cap = (role_cap if state.own_cap is None else state.own_cap) or _UNLIMITED
             used = usage.elsewhere.get(account_id, 0) + usage.by_others(account_id, work_round.worker_no)
             shares.append(
                 Share(
@@ -276,6 +284,6 @@ def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:
 
 
 def _news_of_caps(shares: Sequence[Share], states: dict[str, UserState]) -> dict[str, bool]:
-    """Accounts that their role's cap holds back since now, or no longer."""
+    """Accounts that their cap holds back since now, or no longer."""
     held_back = {s.account_id: s.in_flight + s.waiting + s.queued > s.most for s in shares}
     return {account: at_cap for account, at_cap in held_back.items() if at_cap != states[account].at_cap}

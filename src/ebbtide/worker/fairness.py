@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ebbtide.batches.claim_store import Candidate
@@ -83,12 +83,13 @@ def grant(shares: Sequence[Share], allotted: Mapping[str, int], slots: int) -> d
 
 
 def candidates_for_probe(candidates: Sequence[Candidate], turn: int) -> list[Candidate]:
-    """The batch whose turn it is to show whether its model is well again: one after the other from probe to probe.
+    """One request of the batch whose turn it is to show whether its model is well: one after the other, each probe.
 
-    The same rules as ever would ask one batch each time, and one that can only fail would hold up all others.
+    The same rules as ever would ask one batch each time, and one whose requests only fail, or say nothing of the
+    model's health, would hold up all others.
     """
     in_order = sorted(candidates, key=lambda c: c.batch_no)
-    return in_order[turn % len(in_order) :][:1] if in_order else []
+    return [replace(chosen, queued=1) for chosen in in_order[turn % len(in_order) :][:1]] if in_order else []
 
 
 def choose_batches(candidates: Sequence[Candidate], count: int) -> list[tuple[int, int]]:

@@ -108,8 +108,9 @@ class Lanes:
             lane.waiting = deque(work for work in lane.waiting if not unwanted(work))
         return taken
 
-    def waiting_batches(self) -> set[int]:
-        return {work.batch.no for lane in self._all() for work in lane.waiting}
+    def waiting(self) -> list[Work]:
+        """The items that wait."""
+        return [work for lane in self._all() for work in lane.waiting]
 
     def forget_empty(self, model: str) -> None:
         """Drop the model's lanes that hold nothing."""

@@ -15,7 +15,6 @@ from typing import Final
 import structlog
 
 from ebbtide import ids, tracing
-from ebbtide.accounts.roles import Role
 from ebbtide.batches import claim_store
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.delivery.deliver import Deliverer, Delivery
@@ -31,8 +30,9 @@ from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.lines import LineCache
-from ebbtide.worker.money import Holdings
+from ebbtide.worker.money import Holdings, Moment
 from ebbtide.worker.pace import Pace
+from ebbtide.worker.recheck import find_unstartable
 from ebbtide.worker.room import prefetch
 from ebbtide.worker.run import Ended, Runner
 from ebbtide.worker.settle import Settler
@@ -182,13 +182,10 @@ class Worker:
             raise failure
 
     async def _drop_unstartable(self, now: datetime) -> int:
-        """Hand back items that wait here and whose batch or creator has come to where nothing of it may start."""
-        batch_nos = self._lanes.waiting_batches()
-        min_role = Role(self._context.settings.current.batch_min_role)
-        if batch_nos:
-            async with self._context.database.connection() as conn:
-                gone = await claim_store.unstartable_batches(conn, sorted(batch_nos), min_role, now)
-            self._hand_back(self._lanes.take_waiting(lambda work: work.batch.no in gone))
+        """Hand back items that wait here and that may not start any more."""
+        if waiting := self._lanes.waiting():
+            gone = await find_unstartable(self._context.database, waiting, Moment(now, self._context.settings.current))
+            self._hand_back(self._lanes.take_waiting(gone.holds))
         return 0
 
     # Running --------------------------------------------------------------------------------------------------------

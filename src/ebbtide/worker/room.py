@@ -19,12 +19,12 @@ RoomReason = Literal["model_cap", "yielding", "no_route_up"]
 class Room:
     """How many batch requests of a model may run at once across the deployment, and why none more, where it is 0.
 
-    `probe`: a rest is over, and one request may show whether the model is well again; how many rests there were.
+    `is_probe`: a rest is over, and one request may show whether the model is well again.
     """
 
     slots: int
     reason: RoomReason | None = None
-    probe: int | None = None
+    is_probe: bool = False
 
 
 def model_room(standing: ModelStanding, settings: Settings, own_interactive: int, now: datetime) -> Room:
@@ -43,7 +43,7 @@ def model_room(standing: ModelStanding, settings: Settings, own_interactive: int
         slots = max(cap - taken, min(settings.batch_min_share, cap))
         reason = "yielding" if slots == 0 and cap else reason
     if standing.state.probes(now):
-        return Room(min(slots, 1), reason, standing.state.rest_level)
+        return Room(min(slots, 1), reason, is_probe=True)
     return Room(slots, reason)
 
 

@@ -10,6 +10,7 @@ import structlog
 
 from ebbtide.catalog.source import CatalogSource
 from ebbtide.dialects.openai.requests import line_body, named_model
+from ebbtide.dispatch.course import Departure
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Call, Failed, Outcome
 from ebbtide.errors import Unavailable
@@ -40,18 +41,15 @@ class Runner:
 
     async def run(self, work: Work) -> Ended:
         """Raises nothing: a cancellation ends the run, and the caller its task. Waits while the database is away."""
-        sent = False
+        departure = Departure()
         try:
             call = await self._prepare(work)
-            if isinstance(call, Failed):
-                return Ended(call)
-            sent = True
-            return Ended(await self.dispatcher.call(call))
+            return Ended(call if isinstance(call, Failed) else await self.dispatcher.call(call, departure))
         except asyncio.CancelledError:
-            return Ended(interrupted() if sent else None, was_cut_off=True)
+            return Ended(interrupted() if departure.has_begun else None, was_cut_off=True)
         except Exception as error:
             log.error("item_broke", batch=work.batch.id, item=work.item.id, error=type(error).__name__, exc_info=error)
-            return Ended(broken("The gateway could not run this request", sent=sent))
+            return Ended(broken("The gateway could not run this request", sent=departure.has_begun))
 
     async def _prepare(self, work: Work) -> Call | Failed:
         """The call that a work is, or why there can be none."""

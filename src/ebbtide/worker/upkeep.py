@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from datetime import datetime
 
+from ebbtide.accounts.purges import PURGE_CHANNEL
 from ebbtide.batches import closing
 from ebbtide.batches.idempotency import forget_keys
 from ebbtide.batches.intake import Intake
@@ -23,6 +24,7 @@ from ebbtide.records import metrics
 from ebbtide.storage.notify import Listener
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
+from ebbtide.worker.purge import purge_accounts
 
 
 class Upkeep:
@@ -46,6 +48,7 @@ class Upkeep:
             Duty("take over", self._take_over, 1.0),
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
             Duty("purge", self._purge, 60.0),
+            Duty("remove accounts", lambda now: purge_accounts(database, now), 2.0, listener.subscribe(PURGE_CHANNEL)),
             Duty("forget keys", lambda now: forget_keys(database, now), 60.0),
             Duty("alert", self._alerts.run_once, 30.0),
         ]

@@ -32,6 +32,7 @@ Verb = Literal["complete", "fail", "retry", "hand_back"]
 
 ZERO: Final = Decimal(0)
 UNWELL: Final = frozenset({Sign.ILL, Sign.QUEUED})
+_WAITS: Final = frozenset({"model_queued", "no_route"})  # it did not run: no try is used up
 _UNSTORABLE: Final = "The answer could not be stored"
 _NO_STORAGE: Final = "The batch's answers have reached their storage limit"
 
@@ -149,10 +150,10 @@ def _judge_failure(done: FinishedItem, failed: Failed, now: datetime, rng: rando
     if not is_retryable(failed):
         return Verdict(done, "fail", usage, bill)
     window_end = done.work.batch.expires_at
-    if failed.kind == "model_queued":
-        ready_at = next_try(now, _queued_seconds(failed), 0, window_end)
-        # Past the window it stays queued as never run, and expires there.
-        return Verdict(done, "retry", usage, bill, ready_at or window_end, counted=0)
+    if failed.kind in _WAITS:
+        wait = _queued_seconds(failed) if failed.kind == "model_queued" else backoff(1, failed.retry_after, rng)
+        # Past the window it stays queued, and ends there as it would have without this turn.
+        return Verdict(done, "retry", usage, bill, next_try(now, wait, 0, window_end) or window_end, counted=0)
     attempts = done.work.item.attempts + 1
     ready_at = next_try(now, backoff(attempts, failed.retry_after, rng), attempts, window_end)
     if ready_at is None:

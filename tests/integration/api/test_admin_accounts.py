@@ -56,6 +56,30 @@ async def test_a_bad_field_is_named(gateway: TestGateway, body: dict[str, Any], 
     assert (answer.status, answer.error["param"]) == (400, param)
 
 
+async def test_an_accounts_own_caps_stand_beside_its_roles(gateway: TestGateway) -> None:
+    account, key = await made(gateway, "Cap", role="pro")
+    path = f"/admin/accounts/{account}"
+    caps = ("max_concurrency", "role_max_concurrency", "batch_max_concurrency", "role_batch_max_concurrency")
+
+    async def told() -> list[Any]:
+        account = (await gateway.call("GET", "/user", key=key)).json["account"]
+        assert account == (await gateway.call("GET", path)).json
+        return [account[name] for name in caps]
+
+    roles = [None, 16, None, 16]
+    assert await told() == roles
+    await gateway.call("PATCH", "/admin/config", json={"USER_CONCURRENCY_PRO": 9, "BATCH_ROLE_CONCURRENCY_PRO": 5})
+    assert (await gateway.call("PATCH", path, json={"max_concurrency": 2, "batch_max_concurrency": 0})).status == 200
+    assert await told() == [2, 9, 0, 5]
+    changed = (await gateway.call("PATCH", path, json={"max_concurrency": None})).json
+    assert [changed[name] for name in caps] == [None, 9, 0, 5]
+    detail = (await gateway.call("GET", "/admin/audit?action=account.change")).json["data"][0]["detail"]
+    assert detail == {"old": {"max_concurrency": 2}, "new": {"max_concurrency": None}}
+    for name in ("max_concurrency", "batch_max_concurrency"):
+        for bad in (-1, 100_001, 1.5, "3"):
+            assert (await gateway.call("PATCH", path, json={name: bad})).error["param"] == name
+
+
 async def test_accounts_are_paged_and_searched(gateway: TestGateway) -> None:
     ids = [(await made(gateway, f"page-{n}", role="pro"))[0] for n in range(3)]
     first = (await gateway.call("GET", "/admin/accounts?search=PAGE-&limit=2")).json
@@ -143,7 +167,7 @@ async def test_everyones_batches_and_their_sums(working: TestGateway) -> None:
     assert (await gateway.call("POST", f"/admin/batch/jobs/{batch}/cancel")).json["batch"]["status"] == "completed"
     assert (await gateway.call("GET", "/admin/audit")).json["data"][0]["action"] == "batch.cancel"
     (worker,) = (await gateway.call("GET", "/admin/workers")).json["data"]
-    assert worker["alive"] is True
+    assert (worker["alive"], worker["running"]) == (True, 0)
 
 
 async def test_a_cursor_of_another_batch_is_refused(gateway: TestGateway) -> None:

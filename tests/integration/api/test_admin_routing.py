@@ -77,7 +77,10 @@ async def test_every_route_is_listed_without_its_key_or_url(gateway: TestGateway
         "route_id": "own",
         "kind": "vllm",
         "host": "127.0.0.1",
+        "enabled": True,
         "weight": 1.0,
+        "weight_default": 1.0,
+        "weight_choice": None,
         "deployment_type": "auto",
         "batch_allowed": True,
         "batch_allowed_default": True,
@@ -210,3 +213,128 @@ async def test_only_administrators_see_or_choose(gateway: TestGateway) -> None:
     for method, path in (("GET", "/admin/routing/provider-routes"), ("PATCH", f"{CHOICES}/chat-1/own")):
         assert (await gateway.call(method, path, key=key, data=b"{}")).status == 403
         assert (await gateway.call(method, path, key=None, data=b"{}")).status == 401
+
+
+# Switches and weights
+
+
+async def change(gateway: TestGateway, route: str, **wanted: Any) -> Any:
+    answer = await gateway.call("PATCH", f"/admin/routing/provider-routes/{route}", json=wanted)
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+async def chat(gateway: TestGateway, model: str = "chat-1") -> int:
+    body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
+    return (await gateway.call("POST", "/v1/chat/completions", json=body)).status
+
+
+async def test_a_route_that_is_switched_off_gets_no_call_of_anyone(
+    gateway: TestGateway, upstream: FakeUpstream
+) -> None:
+    off = await change(gateway, "short/own", enabled=False)
+    assert (off["route_id"], off["enabled"], off["weight"]) == ("own", False, 1.0)
+    assert await chat(gateway) == 200, "the other route serves"
+    await change(gateway, "chat-1/rented", enabled=False)
+    calls = upstream.count
+    assert await chat(gateway) == 503
+    batch = (await create(gateway)).json["id"]
+
+    async def waits() -> bool:
+        models = (await gateway.call("GET", "/admin/batch/models")).json["data"]
+        return any(m["blocked_reason"] == "no_route_up" and m["queued"] == 1 for m in models)
+
+    await until(waits)
+    assert upstream.count == calls
+    on = await change(gateway, "chat-1/own", enabled=None)
+    assert on["enabled"] is True
+    assert (await ended(gateway, batch))["request_counts"]["completed"] == 1
+    audit = (await gateway.call("GET", "/admin/audit?action=route.change")).json["data"]
+    assert [(entry["subject"], entry["detail"]) for entry in audit] == [
+        ("chat-1/own", {"old": {"enabled": False}, "new": {"enabled": None}}),
+        ("chat-1/rented", {"old": {"enabled": None}, "new": {"enabled": False}}),
+        ("chat-1/own", {"old": {"enabled": None}, "new": {"enabled": False}}),
+    ]
+
+
+async def test_a_weight_of_an_administrators_replaces_the_configured_one(
+    gateway: TestGateway, tmp_path: Path, upstream: FakeUpstream
+) -> None:
+    heavy = await change(gateway, "chat-1/rented", weight=40)
+    assert [heavy[f"weight{of}"] for of in ("", "_default", "_choice")] == [40.0, 0.001, 40.0]
+    none = await change(gateway, "chat-1/own", weight=0)
+    assert (none["weight"], none["enabled"], none["batch_allowed"]) == (0.0, True, True)
+    write_models(tmp_path, upstream.url, weight=3)
+
+    async def is_read() -> bool:
+        route = (await gateway.call("GET", "/admin/models/chat-1")).json["routes"][0]["route"]
+        return bool(route["weight_default"] == 3 and route["weight"] == 0)
+
+    await until(is_read)
+    reset = await change(gateway, "chat-1/own", weight=None)
+    assert [reset[f"weight{of}"] for of in ("", "_default", "_choice")] == [3.0, 3.0, None]
+    async with gateway.database.connection() as conn:
+        rows = await conn.fetch("select route_id, enabled, weight from provider_route_overrides")
+    assert [tuple(row) for row in rows] == [("rented", None, 40.0)]
+
+
+async def test_another_process_follows(
+    gateway: TestGateway, database_url: str, listen_url: str, tmp_path: Path
+) -> None:
+    models = tmp_path / "models.yaml"
+    async with start_gateway(database_url, models, role="api", listen_url=listen_url) as other:
+        await change(gateway, "chat-1/own", enabled=False)
+        await change(gateway, "chat-1/rented", enabled=False)
+
+        async def follows() -> bool:
+            return await chat(other) == 503
+
+        await until(follows, within=10)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("chat-1/own", b'{"weight": -1}', 400),
+        ("chat-1/own", b'{"weight": 1e300}', 400),
+        ("chat-1/own", b'{"weight": "2"}', 400),
+        ("chat-1/own", b'{"enabled": 1}', 400),
+        ("chat-1/own", b'{"batch_allowed": true}', 400),
+        ("chat-1/own", b"[]", 400),
+        ("chat-1/nowhere", b"{}", 404),
+    ],
+)
+async def test_what_is_no_change_of_a_route_is_refused(
+    gateway: TestGateway, path: str, body: bytes, status: int
+) -> None:
+    answer = await gateway.call("PATCH", f"/admin/routing/provider-routes/{path}", data=body)
+    assert answer.status == status
+    assert (await gateway.call("GET", "/admin/audit")).json["data"] == []
+
+
+# Models with the health of their routes
+
+
+async def test_models_tell_their_routes_and_how_they_stand(gateway: TestGateway, upstream: FakeUpstream) -> None:
+    upstream.decide = lambda received: Behaviour(status=500)
+    await change(gateway, "chat-1/rented", enabled=False)
+    await gateway.call("PATCH", "/admin/config", json={"ROUTING_BREAKER_FAILURES": 1, "ROUTING_BREAKER_SECONDS": 60})
+    assert await chat(gateway) >= 500
+
+    async def is_told() -> Any:
+        model = (await gateway.call("GET", "/admin/models/short")).json
+        return model if model["routes"][0]["health"] else None
+
+    model = await until(is_told)
+    assert (model["id"], model["aliases"], model["type"], model["min_role"]) == ("chat-1", ["short"], "chat", "free")
+    own, rented = model["routes"]
+    assert (own["upstream_model"], own["api_keys"], own["reserve"], rented["health"]) == ("m", 1, False, None)
+    (process,) = own["health"]["processes"]
+    assert (own["health"]["state"], process["state"], process["last_error"]) == ("open", "open", "status")
+    assert process["opened_at"] is not None
+    answer = await gateway.call("GET", "/admin/models")
+    assert [one["id"] for one in answer.json["data"]] == ["chat-1", "org/cloud", "embed-1", "built-in"]
+    assert b"sk-of" not in answer.body
+    assert str(upstream.port).encode() not in answer.body
+    assert (await gateway.call("GET", "/admin/models/org/cloud")).json["id"] == "org/cloud"
+    assert (await gateway.call("GET", "/admin/models/nobody")).status == 404

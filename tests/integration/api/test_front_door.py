@@ -71,6 +71,7 @@ async def test_unknown_paths_and_methods(gateway: TestGateway) -> None:
         answer = await gateway.call("GET", path)
         assert answer.status == 404, path
         assert answer.error["code"] == 404
+        assert answer.headers["x-content-type-options"] == "nosniff"
     answer = await gateway.call("PATCH", "/v1/batches")
     assert answer.status == 405
     assert answer.headers["allow"] == "GET, HEAD, POST"

@@ -15,7 +15,7 @@ from ebbtide.batches import closing, end_store
 from ebbtide.batches.cancel import cancel_batch, delete_batch
 from ebbtide.batches.model import Job
 from ebbtide.dialects.values import Usage
-from ebbtide.dispatch.outcome import Outcome
+from ebbtide.dispatch.outcome import Failed, Outcome
 from ebbtide.errors import Conflict, EbbtideError, NotFound
 from ebbtide.files import retention
 from ebbtide.worker.claim import LeaseLost
@@ -29,6 +29,7 @@ OUTCOMES: list[Outcome | None] = [
     failed(503, "model_queued", retry_after=1.0),
     failed(504, "timeout"),
     failed(502, "reset", usage=Usage(3, 0, 0, 0)),
+    Failed("no_route", 503, "service_unavailable", "none is free", sent=False),
     None,
 ]
 

@@ -97,6 +97,14 @@ async def test_account_changes(capsys: Capture) -> None:
         assert (changed["id"], changed["role"], changed["state"]) == (made["id"], role, state)
     assert await ebbtide("accounts", "list", "--json") == exits.OK
     assert rows(capsys) == []
+    for _ in range(2):  # a deleted account by its id; asked again, it tells how far it is
+        assert await ebbtide("accounts", "delete", made["id"], "--permanent", "--json") == exits.OK
+        [removal] = rows(capsys)
+        assert (removal["account_id"], removal["state"], removal["batches_left"]) == (made["id"], "purging", 0)
+    assert await ebbtide("accounts", "delete", "nobody", "--permanent") == exits.REFUSED
+    capsys.readouterr()
+    assert await ebbtide("accounts", "purges", "--json") == exits.OK
+    assert rows(capsys) == [removal]
 
 
 async def test_passwords_sessions_and_the_setup_code(

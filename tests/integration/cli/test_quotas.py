@@ -68,9 +68,14 @@ async def test_an_accounts_concurrency(database: Database, capsys: Capture) -> N
     for text, cap in (("20", 20), ("0", 0), ("role", None)):
         [row] = await ebbtide(capsys, "accounts", "concurrency", "ada", text)
         assert row["max_concurrency"] == cap
+    [row] = await ebbtide(capsys, "accounts", "concurrency", "ada", "7", "--batch")
+    assert (row["max_concurrency"], row["batch_max_concurrency"]) == (None, 7)
     assert "whole number" in await fails(capsys, exits.USAGE, "accounts", "concurrency", "ada", "many")
-    entries = (await list_audit(database)).entries
-    assert [entry.detail["new"] for entry in reversed(entries)] == [20, 0, None]
+    entries = [entry.detail for entry in (await list_audit(database)).entries]
+    assert [(told["cap"], told["new"]) for told in reversed(entries)] == [
+        *(("max_concurrency", cap) for cap in (20, 0, None)),
+        ("batch_max_concurrency", 7),
+    ]
 
 
 async def test_a_keys_budgets(database: Database, capsys: Capture) -> None:

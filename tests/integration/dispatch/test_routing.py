@@ -13,7 +13,17 @@ from tests.fake_upstream import Behaviour, FakeUpstream, Received, closed_port
 from ebbtide.catalog.model import Model, Route, TimeLimits
 from ebbtide.dispatch.breaker import BreakerRules
 from ebbtide.dispatch.dispatcher import Dispatcher, Rules
-from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts, charge_unknown, used
+from ebbtide.dispatch.outcome import (
+    Answered,
+    Call,
+    Failed,
+    Outcome,
+    Source,
+    Timeouts,
+    charge_unknown,
+    is_retryable,
+    used,
+)
 from ebbtide.dispatch.send import Sender
 
 FIRST, LAST = 1e12, 1e-12
@@ -355,6 +365,19 @@ async def test_a_server_that_does_not_begin_is_left_for_a_person_and_final_for_a
     assert (told.kind, told.code, told.status, two.count) == ("first_byte_timeout", "timeout", 504, 1)
 
 
+async def test_a_batched_request_that_times_out_on_its_second_route_has_timed_out(
+    one: FakeUpstream, two: FakeUpstream, dispatcher: Dispatcher
+) -> None:
+    """For good, whatever the first route said: a person's request would have gone on to a third."""
+    both = model(route(one, "a", FIRST), route(two, "b", LAST), time_limits=TimeLimits(first_byte=0.2))
+    one.decide = lambda _: Behaviour(status=500)
+    two.decide = lambda _: Behaviour("stall")
+    told = failed(await dispatcher.call(call(both, "batch")))
+    assert (told.kind, told.route, is_retryable(told)) == ("first_byte_timeout", "b", False)
+    told = failed(await dispatcher.call(call(both)))
+    assert (told.kind, told.route) == ("status", "a")
+
+
 async def test_a_models_own_times_are_told_apart(dispatcher: Dispatcher, one: FakeUpstream) -> None:
     one.script.extend([Behaviour(do="stall"), Behaviour(do="stream-stall")])
     short = model(route(one, "a"), time_limits=TimeLimits(total=0.3))
@@ -366,6 +389,17 @@ async def test_a_models_own_times_are_told_apart(dispatcher: Dispatcher, one: Fa
             _ = [piece async for piece in streaming.events()]
         assert streaming.failed is not None
         assert streaming.failed.kind == "gap_timeout"
+
+
+async def test_a_models_own_total_may_be_longer_for_a_batch_and_not_for_a_person(one: FakeUpstream) -> None:
+    one.latency = 0.6
+    patient = model(route(one, "a"), time_limits=TimeLimits(total=30))
+    short = Timeouts(total=0.2)
+    async with Sender() as sender:
+        dispatcher = Dispatcher(sender, timeouts=short)
+        assert answered(await dispatcher.call(call(patient, "batch"))).route == "a"
+        asked = msgspec.structs.replace(call(patient), timeouts=short)
+        assert failed(await dispatcher.call(asked)).kind == "timeout"
 
 
 async def test_weight_zero_is_configured_and_unused(

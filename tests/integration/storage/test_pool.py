@@ -123,6 +123,23 @@ async def test_a_session_ended_by_the_server_is_unavailable_and_the_pool_goes_on
         assert await recovered(database, "select 1") == 1
 
 
+async def write_when_free(database: Database, held: Database, sql: str) -> None:
+    """Lock a row through `held`, do nothing with it, and change it through `database`, which has to wait."""
+    async with held.transaction() as connection:
+        await connection.execute("update t set n = 0")
+        await write(database, sql)
+        await connection.execute("select 1")
+
+
+async def test_a_frozen_transaction_gives_its_locks_back(database: Database, database_url: str) -> None:
+    """Its process may be stopped or cut off: the server waits for a while, and no longer."""
+    await write(database, "create table t as select 7 as n")
+    async with await Database.connect(database_url, idle_timeout=1.0) as frozen:
+        with pytest.raises(Unavailable):
+            await write_when_free(database, frozen, "update t set n = n + 2")
+        assert await read(frozen, "select n from t") == 9
+
+
 async def test_a_server_killed_and_restarted_is_found_again(data_dir: Path) -> None:
     async with (
         EmbeddedServer(data_dir, fsync=False) as server,

@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from tests.domain import Hands, World, answered, books, failed, insert_open
+from tests.fake_upstream import Behaviour
 
+from ebbtide.accounts.quotas import Cap, set_concurrency
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import claim_store as store
 from ebbtide.batches.cancel import cancel_batch, delete_batch
+from ebbtide.batches.model import Job
+from ebbtide.catalog.catalog import Catalog
+from ebbtide.dispatch.outcome import Outcome
 from ebbtide.worker.claim import LeaseLost
 
 
@@ -118,6 +124,21 @@ async def test_a_roles_cap_is_one_over_all_workers_and_models(world: World) -> N
     # What one that is gone held is free for the others.
     await world.lapse(first.worker_no)
     assert len(await second.claim()) == 3
+
+
+async def test_an_accounts_own_cap_goes_before_its_roles(world: World) -> None:
+    world.set(batch_role_concurrency_internal=3)
+    await open_batch(world, 20)
+    hands = await world.hands()
+    for cap, running in ((2, 2), (0, 20), (None, 20)):
+        wish = Cap("batch_max_concurrency", cap)
+        await set_concurrency(world.database, world.owner.account_id, wish, "cli:root", world.clock.now())
+        await hands.claim()
+        assert len(hands.running) == running
+    await hands.settle(*((work, answered()) for work in hands.running[2:]))
+    await open_batch(world, 20)
+    await hands.claim()
+    assert len(hands.running) == 3
 
 
 async def test_slots_of_a_model_move_to_a_worker_whose_account_is_at_its_cap_elsewhere(world: World) -> None:
@@ -318,6 +339,55 @@ async def test_a_batch_that_only_fails_does_not_keep_its_model_at_rest(world: Wo
             return
         assert await hands.claim() == []
     raise AssertionError("the good batch was never asked")
+
+
+async def test_no_more_are_started_than_their_routes_take_at_once(world: World) -> None:
+    """What would only wait for room on a route stays in its queue, where a cancel still reaches it."""
+    (chat, *others) = world.models.current.models
+    world.models.current = Catalog.of([replace(chat, routes=(replace(chat.routes[0], max_concurrency=2),)), *others])
+    world.upstream.decide = lambda _: Behaviour("stall")
+    job = await world.many(20)
+    async with world.worker(grace_seconds=0.1):
+        for _ in range(2):
+            await world.upstream.arrived.get()
+        await cancel_batch(world.database, world.owner, job.id, world.clock.now())
+        await world.until(lambda: reaches(world, job, cancelled=18))
+        assert (await world.value("select sum(slots) from batch_slots"), world.upstream.count) == (2, 2)
+
+
+async def reaches(world: World, job: Job, *, cancelled: int) -> bool:
+    return (await world.job(job)).cancelled == cancelled
+
+
+async def test_a_worker_whose_routes_are_full_asks_nobody_for_slots(world: World) -> None:
+    (chat, *others) = world.models.current.models
+    world.models.current = Catalog.of([replace(chat, routes=(replace(chat.routes[0], max_concurrency=2),)), *others])
+    await open_batch(world, 20)
+    hands = await world.hands()
+    await hands.claim()
+    assert len(hands.running) == 2
+    assert await world.fetch("select slots, wanted from batch_slots") == [(2, 0)]
+
+
+@pytest.mark.parametrize("is_one_account", [True, False])
+@pytest.mark.parametrize("says_nothing", [failed(400), failed(504, "timeout")], ids=["refused", "timed out"])
+async def test_probes_that_say_nothing_of_the_models_health_keep_it_from_nobody(
+    world: World, is_one_account: bool, says_nothing: Outcome
+) -> None:
+    world.set(batch_model_concurrency=5)
+    other = world.owner if is_one_account else await world.account("other")
+    silent, good = await world.many(100), await world.many(3, owner=other)
+    hands = await world.hands()
+    await hands.claim()
+    await hands.settle(*((work, failed(500)) for work in list(hands.running)))
+    world.clock.move(minutes=16)
+    for _ in range(3):
+        await hands.claim()
+        (probe,) = hands.running
+        if probe.batch.no == good.no:
+            return
+        await hands.settle((probe, says_nothing))
+    raise AssertionError(f"only {silent.id} was asked")
 
 
 async def test_a_role_that_was_lowered_starts_nothing_and_frees_its_slots(world: World) -> None:

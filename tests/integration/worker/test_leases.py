@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -15,13 +16,18 @@ from tests.fake_upstream import Behaviour
 
 from ebbtide.batches import closing
 from ebbtide.batches.model import Job
+from ebbtide.catalog.catalog import Catalog
 from ebbtide.clock import SystemClock
 from ebbtide.dialects.values import Usage
-from ebbtide.dispatch.outcome import Answered, Outcome
+from ebbtide.dispatch.dispatcher import Dispatcher
+from ebbtide.dispatch.outcome import Answered, Call, Outcome
 from ebbtide.duties import Duty, repeat
 from ebbtide.errors import Unavailable
 from ebbtide.worker.claim import LeaseLost
+from ebbtide.worker.lanes import Work
+from ebbtide.worker.lines import LineCache
 from ebbtide.worker.loop import Worker
+from ebbtide.worker.run import Ended, Runner
 
 HELD = "select count(*) from batch_items where state = 'running' and worker_no = $1"
 
@@ -295,6 +301,37 @@ async def test_what_was_not_sent_when_its_worker_stopped_used_no_try(world: Worl
     assert await world.attempts(job) == []
     assert {(item["state"], item["attempts"]) for item in await world.items(job)} == {("queued", 0)}
     assert await books(world.database) == {}
+
+
+async def test_what_waited_for_a_server_when_its_worker_stopped_used_no_try(world: World) -> None:
+    """It had its slot, and then an interactive request took the last place on its route."""
+    (chat, *others) = world.models.current.models
+    narrow = replace(chat, routes=(replace(chat.routes[0], max_concurrency=1),))
+    world.models.current = Catalog.of([narrow, *others])
+    work = await one_claimed(world)
+    world.upstream.decide = lambda _: Behaviour("stall")
+    taken = asyncio.create_task(world.dispatcher.call(Call("chat", narrow, line_of(b"now"), "chat-1", "interactive")))
+    await world.upstream.arrived.get()
+    runner = Runner(LineCache(world.database), world.models, world.dispatcher, world.settings)
+    running = asyncio.create_task(runner.run(work))
+    await world.until(lambda: waits(world.dispatcher))
+    running.cancel()
+    assert await running == Ended(None, was_cut_off=True)
+    taken.cancel()
+
+
+async def one_claimed(world: World) -> Work:
+    await world.many(1)
+    (work,) = await (await world.hands()).claim()
+    return work
+
+
+def line_of(text: bytes) -> bytes:
+    return b'{"model":"chat-1","messages":[{"role":"user","content":"%b"}]}' % text
+
+
+async def waits(dispatcher: Dispatcher) -> bool:
+    return dispatcher.in_flight["chat-1", "batch"] == 1
 
 
 async def test_every_model_whose_claim_broke_is_claimed_again(world: World) -> None:

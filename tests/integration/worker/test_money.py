@@ -289,6 +289,25 @@ async def test_a_keys_running_requests_delay_that_key_alone(world: World) -> Non
     assert dear.most == 1
 
 
+async def test_what_waits_for_a_slot_goes_back_when_the_money_is_gone(world: World) -> None:
+    world.set(batch_model_concurrency=1)
+    world.upstream.latency = 600.0
+    job = await world.many(4)
+
+    async def running(count: int) -> bool:
+        states = await world.states(job)
+        return list(states.values()).count("running") == count
+
+    async with world.worker():
+        await world.until(lambda: running(2))  # one runs, and one waits for its slot
+        await quota(world, daily="0")
+        await world.move()
+        await world.until(lambda: running(1))
+        world.upstream.hurry()
+        await world.until(waits_because(world, job, "daily_quota"))
+        assert (await world.job(job)).completed == sent(world) == 1
+
+
 # Creating ------------------------------------------------------------------------------------------------------------
 
 

@@ -254,6 +254,25 @@ async def test_a_model_queued_past_the_window_expires_as_never_run(world: World)
     assert world.upstream.count == 1
 
 
+async def test_a_model_queued_past_the_window_leaves_a_request_that_was_tried_its_last_real_error(world: World) -> None:
+    queued = Behaviour("queued", retry_after="3600")
+    world.upstream.script.extend([Behaviour(status=500, message="out of memory"), queued])
+    job = await world.direct(request("a"))
+    world.clock.move(hours=23, minutes=30)
+    async with world.worker():
+        await world.until(lambda: tried(world, job, 1))
+        await world.move(seconds=5)
+        await world.until(lambda: waits_again(world, job, 2))
+        await world.move(hours=1)
+        ended = await world.until_ended(job)
+    (item,) = await world.items(job)
+    assert (item["state"], item["attempts"], item["error_code"], item["error_status"]) == (
+        *("failed", 1, "upstream_error", 500),
+    )
+    assert item["error_message"] == "out of memory"
+    assert (ended.status, ended.failed) == ("completed", 1)
+
+
 async def test_an_item_that_cannot_be_built_fails_alone_and_once(world: World) -> None:
     job = await world.many(3)
     await world.value("update batch_items set chunk = 7 where custom_id = 'r1' returning 1")

@@ -1,4 +1,7 @@
-"""Two real gateway processes on one database: interactive requests at one of them stop the batch work of the other."""
+"""Two real gateway processes on one database: interactive requests at one of them stop the batch work of the other.
+
+That this takes no more than two seconds is measured by bench/yielding.py; here it is waited for, however long it takes.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +16,34 @@ from tests.processes import GatewayProcess, Processes
 pytestmark = pytest.mark.processes
 
 CAP = 8
-WITHIN = 2.0  # seconds that starts may take to stop, and to begin again
-LASTS = 5.0  # seconds that each interactive request takes
+UNTIL_HURRIED = 600.0
 
 
 class Seen:
-    """What the upstream saw; times are of its clock."""
+    """What the upstream has in flight; interactive requests last until it is hurried."""
 
     def __init__(self, upstream: FakeUpstream) -> None:
         self._upstream = upstream
-        upstream.decide = lambda received: Behaviour(latency=LASTS if received.text == "now" else 0.2)
+        upstream.decide = lambda received: Behaviour(latency=UNTIL_HURRIED if received.text == "now" else 0.2)
 
-    def batch(self) -> list[float]:
-        """When batch requests started."""
-        return [received.at for received in self._upstream.requests if received.text != "now"]
+    def batch(self) -> list[Received]:
+        return [received for received in self._upstream.requests if received.text != "now"]
 
-    def interactive(self) -> list[Received]:
-        return [received for received in self._upstream.requests if received.text == "now"]
-
-    def batch_starts(self, after: float, before: float) -> list[float]:
-        return [at for at in self.batch() if after < at < before]
+    async def in_flight(self, *, batch: int, interactive: int) -> bool:
+        open_ones = [received for received in self._upstream.requests if received.done_at is None]
+        asked = sum(received.text == "now" for received in open_ones)
+        return (len(open_ones) - asked, asked) == (batch, interactive)
 
 
-async def ask(gateway: GatewayProcess, count: int) -> None:
-    """That many interactive requests at once, until all are answered."""
+async def ask(gateway: GatewayProcess) -> int:
     body = {"model": "chat-1", "messages": [{"role": "user", "content": "now"}]}
-    calls = [gateway.call("POST", "/v1/chat/completions", json=body) for _ in range(count)]
-    assert {answer.status for answer in await asyncio.gather(*calls)} == {200}
+    return (await gateway.call("POST", "/v1/chat/completions", json=body)).status
+
+
+async def yields(gateway: GatewayProcess) -> bool:
+    """Whether a claim round has found no room beside the interactive requests."""
+    model = (await gateway.call("GET", "/admin/batch/models")).json["data"][0]
+    return bool(model["blocked_reason"] == "yielding" and model["interactive"] == CAP)
 
 
 async def test_from_no_interactive_requests_to_the_cap_and_back(
@@ -47,27 +51,26 @@ async def test_from_no_interactive_requests_to_the_cap_and_back(
 ) -> None:
     where = {"EBBTIDE_DATABASE_URL": database_url, "EBBTIDE_DATABASE_LISTEN_URL": listen_url}
     async with FakeUpstream() as upstream:
-        models = models_file(tmp_path, chat_model(upstream.url))
+        models = models_file(tmp_path, chat_model(upstream.url), chat_model(upstream.url, name="chat-2"))
         seen = Seen(upstream)
         async with Processes(tmp_path, models, BATCH_MODEL_CONCURRENCY=str(CAP), **where) as processes:
             working = await processes.start()
             asked = await processes.start("--role", "api")
             batch = await working.create([request_line(f"r{n}", text="later") for n in range(2_000)])
-            await until(lambda: full(upstream))
+            await until(lambda: seen.in_flight(batch=CAP, interactive=0))
 
-            await ask(asked, CAP)
-            risen = max(received.at for received in seen.interactive())
-            fallen = min(received.done_at or 0.0 for received in seen.interactive())
-            all_done = max(received.done_at or 0.0 for received in seen.interactive())
-            assert seen.batch_starts(risen - 1, risen)
-            assert fallen - risen > WITHIN + 1
-            assert seen.batch_starts(risen + WITHIN, fallen) == []
+            half = [asyncio.create_task(ask(asked)) for _ in range(CAP // 2)]
+            await until(lambda: seen.in_flight(batch=CAP // 2, interactive=CAP // 2))
+            rest = [asyncio.create_task(ask(asked)) for _ in range(CAP // 2)]
+            await until(lambda: yields(asked))
+            await until(lambda: seen.in_flight(batch=0, interactive=CAP))
+            started = len(seen.batch())
+            other = await working.create([request_line("other", model="chat-2", text="another model")])
+            assert (await working.ended(other))["status"] == "completed"
+            assert len(seen.batch()) == started + 1
 
-            await until(lambda: full(upstream))
-            assert seen.batch_starts(all_done, all_done + WITHIN)
+            upstream.hurry()
+            assert set(await asyncio.gather(*half, *rest)) == {200}
+            await until(lambda: seen.in_flight(batch=CAP, interactive=0))
             await working.call("POST", f"/v1/batches/{batch}/cancel")
             assert (await working.stop(), await asked.stop()) == (0, 0)
-
-
-async def full(upstream: FakeUpstream) -> bool:
-    return upstream.in_flight == CAP

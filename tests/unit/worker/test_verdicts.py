@@ -85,7 +85,7 @@ def test_the_bill_of_a_failure(outcome: Failed, cost: Decimal | None) -> None:
 
 
 KINDS: list[FailureKind] = [
-    *("no_route", "refused", "connect_timeout", "reset", "timeout", "status"),
+    *("refused", "connect_timeout", "reset", "timeout", "status"),
     *("redirect", "malformed", "too_large", "internal"),
 ]
 FAILURES = st.builds(
@@ -132,6 +132,18 @@ def test_a_queued_model_uses_no_attempt(retry_after: float, wait: int) -> None:
 def test_a_queued_model_past_the_window_waits_for_its_end() -> None:
     verdict = told(failure(503, "model_queued", retry_after=7_200), window=timedelta(hours=1))
     assert (verdict.verb, verdict.ready_at) == ("retry", NOW + timedelta(hours=1))
+
+
+@pytest.mark.parametrize(("retry_after", "waits"), [(None, (2.5, 5)), (1.0, (2.5, 5)), (60.0, (60, 60))])
+def test_a_request_for_which_no_server_was_free_waits_and_uses_no_attempt(
+    retry_after: float | None, waits: tuple[float, float]
+) -> None:
+    outcome = failure(503, "no_route", sent=False, retry_after=retry_after)
+    verdict = told(outcome, attempts=1_999)
+    assert (verdict.verb, verdict.counted, verdict.cost) == ("retry", 0, Decimal(0))
+    assert waits[0] <= (verdict.ready_at - NOW).total_seconds() <= waits[1]
+    assert told(outcome, window=timedelta(seconds=1)).ready_at == NOW + timedelta(seconds=1)
+    assert told(failure(400, "no_route", sent=False)).verb == "fail"
 
 
 def test_an_outcome_that_cannot_be_stored_becomes_one_that_can() -> None:

@@ -9,11 +9,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ebbtide.accounts import directory, keys, quotas
+from ebbtide.accounts import directory, keys, purges, quotas
 from ebbtide.accounts.directory import AccountQuery, KeyWish, NewAccount
 from ebbtide.accounts.quotas import Amounts
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
+from ebbtide.api.admin.purges import AccountPurge, purge_object
 from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
@@ -38,6 +39,9 @@ LIMIT = IntegerParameter("limit", 100, 1, 1_000, "Entries in a page")
 SEARCH = TextParameter("search", "A part of the name, or the id")
 ROLE = ChoiceParameter("role", "any", ("any", *(role.value for role in Role)), "Only accounts of this role")
 STATE = ChoiceParameter("state", "any", ("any", "active", "suspended"), "Only accounts in this state")
+PERMANENT = ChoiceParameter(
+    "permanent", "false", ("true", "false"), "Remove it for good, with its batches, files, webhook and keys"
+)
 _NONE = Amounts(None, None)
 _Amount = Decimal | msgspec.UnsetType | None
 
@@ -52,13 +56,15 @@ class AccountDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AccountChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to change; what is left out stays. A null quota takes it away."""
+    """What is to change; what is left out stays. A null quota takes it away, a null cap lets the role's hold."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     role: RoleName | msgspec.UnsetType = msgspec.UNSET
     state: Literal["active", "suspended"] | msgspec.UnsetType = msgspec.UNSET
     daily_quota_usd: _Amount = msgspec.UNSET
     monthly_quota_usd: _Amount = msgspec.UNSET
+    max_concurrency: int | msgspec.UnsetType | None = msgspec.UNSET
+    batch_max_concurrency: int | msgspec.UnsetType | None = msgspec.UNSET
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent, as an Account holds them."""
@@ -83,7 +89,7 @@ async def list_accounts(gateway: Gateway, request: Request, principal: Principal
         LIMIT.read(request),
     )
     page = await directory.page_accounts(gateway.database, query)
-    data = [account_object(account) for account in page.items]
+    data = [account_object(account, gateway.settings.current) for account in page.items]
     return answer_json(list_page(data, [one.id for one in data], page.has_more))
 
 
@@ -91,21 +97,32 @@ async def create_account(gateway: Gateway, request: Request, principal: Principa
     draft = parse_body(await read_body(request, MIB), AccountDraft)
     new = NewAccount(draft.name, Role(draft.role), Amounts(draft.daily_quota_usd, draft.monthly_quota_usd))
     account = await directory.add_account(gateway.database, new, principal.actor, gateway.clock.now())
-    return answer_json(account_object(account))
+    return answer_json(account_object(account, gateway.settings.current))
 
 
 async def get_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    return answer_json(account_object(await directory.get_account(gateway.database, request.path_params["id"])))
+    account = await directory.get_account(gateway.database, request.path_params["id"])
+    return answer_json(account_object(account, gateway.settings.current))
 
 
 async def change_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
     given = parse_body(await read_body(request, MIB), AccountChange).given()
-    return answer_json(account_object(await _change(gateway, request, principal, given)))
+    account = await _change(gateway, request, principal, given)
+    return answer_json(account_object(account, gateway.settings.current))
 
 
 async def delete_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    if PERMANENT.read(request) == "true":
+        return await _purge_account(gateway, request, principal)
     account = await _change(gateway, request, principal, {"state": "deleted"})
     return answer_json(AccountDeleted(account.id))
+
+
+async def _purge_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    account_id, now = request.path_params["id"], gateway.clock.now()
+    purge = await purges.purge_account(gateway.database, account_id, principal.actor, now)
+    gateway.authenticator.forget()
+    return answer_json(purge_object(purge), 202)
 
 
 async def _change(gateway: Gateway, request: Request, principal: Principal, given: dict[str, Any]) -> Any:
@@ -168,7 +185,7 @@ ROUTES: tuple[Endpoint, ...] = (
         "PATCH",
         "/admin/accounts/{id}",
         change_account,
-        "Rename, promote, suspend or resume an account, or set its quotas",
+        "Rename, promote, suspend or resume an account, or set its quotas and caps",
         _described(AccountChange, AccountObject, 400, 404, 409, 413),
     ),
     Admin(
@@ -176,7 +193,7 @@ ROUTES: tuple[Endpoint, ...] = (
         "/admin/accounts/{id}",
         delete_account,
         "Delete an account: its keys stop working and its name is free",
-        _described(None, AccountDeleted, 404, 409),
+        Described(answer=AccountDeleted, more=((202, AccountPurge),), parameters=(PERMANENT,), errors=(400, 404, 409)),
     ),
     Admin(
         "GET",

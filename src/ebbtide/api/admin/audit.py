@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from starlette.requests import Request
@@ -12,17 +12,22 @@ from starlette.responses import Response
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.parameters import IntegerParameter, TextParameter
+from ebbtide.api.parameters import CursorParameter, IntegerParameter, TextParameter, TimeParameter
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.dialects.openai.batch import ListPage
-from ebbtide.errors import InvalidRequest
 from ebbtide.ids import audit_id, audit_number
 from ebbtide.records import audit
-from ebbtide.records.audit import AuditEntry
+from ebbtide.records.audit import AuditEntry, AuditFilter
 
-AFTER = TextParameter("after", "The last_id of the page before, `audit_<number>`")
+AFTER: Final = CursorParameter("after", "audit_<number>", audit_number)
 LIMIT = IntegerParameter("limit", 100, 1, 1_000, "Entries in a page")
 ACCOUNT = TextParameter("account_id", "Only what was done to this account")
+ACTOR = TextParameter("actor", "Only what this one did: `<account id>/<key id>`, `cli:<user>`, an account id")
+ACTION = TextParameter("action", "Only this action, such as `key.create`, or all of a kind, such as `key`")
+SUBJECT = TextParameter("subject", "Only what was done to this thing")
+START = TimeParameter("start_time", "Entries from this moment on")
+END = TimeParameter("end_time", "Entries before this moment")
+_FILTERS = (AFTER, LIMIT, ACCOUNT, ACTOR, ACTION, SUBJECT, START, END)
 
 
 class AuditObject(msgspec.Struct, frozen=True):
@@ -43,20 +48,17 @@ class AuditObject(msgspec.Struct, frozen=True):
 
 
 async def list_audit(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    before, account_id, limit = _cursor(request), ACCOUNT.read(request), LIMIT.read(request)
-    page = await audit.list_audit(gateway.database, before=before, account_id=account_id, limit=limit)
+    which = AuditFilter(
+        account_id=ACCOUNT.read(request),
+        actor=ACTOR.read(request),
+        action=ACTION.read(request),
+        object=SUBJECT.read(request),
+        start=START.read(request),
+        end=END.read(request),
+    )
+    page = await audit.list_audit(gateway.database, which, before=AFTER.read(request), limit=LIMIT.read(request))
     data = [_object(entry) for entry in page.entries]
     return answer_json(list_page(data, [one.id for one in data], page.has_more))
-
-
-def _cursor(request: Request) -> int | None:
-    after = AFTER.read(request)
-    if after is None:
-        return None
-    number = audit_number(after)
-    if number is None:
-        raise InvalidRequest("'after' must be the id of an entry, audit_<number>", param="after")
-    return number
 
 
 def _object(entry: AuditEntry) -> AuditObject:
@@ -77,6 +79,6 @@ ROUTES: tuple[Endpoint, ...] = (
         "/admin/audit",
         list_audit,
         "List the audit log, newest first",
-        Described(answer=ListPage[AuditObject], parameters=(AFTER, LIMIT, ACCOUNT), errors=(400,)),
+        Described(answer=ListPage[AuditObject], parameters=_FILTERS, errors=(400,)),
     ),
 )

@@ -85,7 +85,9 @@ class BatchSummary(msgspec.Struct, frozen=True):
 
 
 class WorkerObject(msgspec.Struct, frozen=True):
-    """A worker that has not ended: what it can run, and how many requests it may have in flight (`slots`)."""
+    """A worker that has not ended: what it can run, how many requests it may have in flight (`slots`), and how many it
+    holds (`running`), the few that it keeps ready included.
+    """
 
     no: int
     host: str
@@ -98,6 +100,7 @@ class WorkerObject(msgspec.Struct, frozen=True):
     lease_until: datetime
     alive: bool
     slots: int
+    running: int
     object: Literal["worker"] = "worker"
 
 

@@ -6,7 +6,7 @@ Every look is in the audit log, against the batch's owner, before anything is sh
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from starlette.requests import Request
@@ -16,18 +16,18 @@ from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import list_page
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import result_item
-from ebbtide.api.parameters import IntegerParameter, TextParameter
+from ebbtide.api.parameters import CursorParameter, IntegerParameter
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.batches.progress import get_batch
 from ebbtide.batches.stored import StoredRequest, list_stored
 from ebbtide.dialects.openai.batch import ListPage, ResultError, ResultResponse
 from ebbtide.dialects.openai.requests import line_body
-from ebbtide.errors import Forbidden, InvalidRequest
+from ebbtide.errors import Forbidden
 from ebbtide.ids import result_number
 from ebbtide.page import Page
 from ebbtide.records.audit import Deed, add_audit
 
-AFTER = TextParameter("after", "The last_id of the page before, `batch_req_<number>`")
+AFTER: Final = CursorParameter("after", "batch_req_<number>", result_number)
 LIMIT = IntegerParameter("limit", 20, 1, 100, "Requests in a page, which also ends at about 8 MiB")
 
 
@@ -46,7 +46,7 @@ class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_batch_requests(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    after, limit = _cursor(request), LIMIT.read(request)
+    after, limit = AFTER.read(request), LIMIT.read(request)
     job = await get_batch(gateway.database, principal, request.path_params["batch_id"])
     if not gateway.settings.current.db_store_full_content:
         raise Forbidden(
@@ -58,14 +58,6 @@ async def list_batch_requests(gateway: Gateway, request: Request, principal: Pri
         await add_audit(conn, deed, gateway.clock.now())
     page = await list_stored(gateway.database, job, after, limit)
     return Response(await asyncio.to_thread(_rendered, page), media_type="application/json")
-
-
-def _cursor(request: Request) -> int | None:
-    after = AFTER.read(request)
-    number = None if after is None else result_number(after)
-    if after is not None and number is None:
-        raise InvalidRequest("'after' must be the id of a request, batch_req_<number>", param="after")
-    return number
 
 
 def _rendered(page: Page[StoredRequest]) -> bytes:

@@ -1,4 +1,6 @@
-"""/admin/routing: the routes of every model, and which of them batch work may use; in force here at once."""
+"""/admin/routing: the routes of every model: which of them batch work may use, which are switched off, their weights;
+in force here at once.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,12 @@ from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
+from ebbtide.api.parts import parse_body
 from ebbtide.api.routing import Admin, Described, Endpoint
-from ebbtide.catalog import policies
+from ebbtide.catalog import overrides, policies
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import DeploymentType, Kind, Model, ModelType, Route
+from ebbtide.catalog.overrides import Change
 from ebbtide.catalog.policies import RouteChoice
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest, NotFound
@@ -25,7 +29,9 @@ class ProviderRoute(msgspec.Struct, frozen=True):
     """A model at an upstream. `host` is the server's, null for the built-in stand-in.
 
     `batch_allowed` is whether batch work may use it now: `batch_allowed_choice` where an administrator chose (true or
-    false), else `batch_allowed_default`, which follows the locality. A route of weight 0 is configured and not in use.
+    false), else `batch_allowed_default`, which follows the locality. `enabled` false: an administrator switched it off.
+    `weight` is in force: `weight_choice` where an administrator chose, else `weight_default`, as configured. A route of
+    weight 0 is configured and not in use.
     """
 
     model_id: str
@@ -33,7 +39,10 @@ class ProviderRoute(msgspec.Struct, frozen=True):
     route_id: str
     kind: Kind
     host: str | None
+    enabled: bool
     weight: float
+    weight_default: float
+    weight_choice: float | None
     deployment_type: DeploymentType
     batch_allowed: bool
     batch_allowed_default: bool
@@ -54,9 +63,18 @@ class BatchChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch_allowed: bool | None
 
 
+class RouteChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to change; what is left out stays, null is as configured. `enabled` false: nobody's calls go there."""
+
+    enabled: bool | msgspec.UnsetType | None = msgspec.UNSET
+    weight: float | msgspec.UnsetType | None = msgspec.UNSET
+
+
 async def list_provider_routes(gateway: Gateway, request: Request, principal: Principal) -> Response:
     catalog = gateway.catalog.current
-    return answer_json(ProviderRouteList([_object(model, route) for model in catalog.models for route in model.routes]))
+    return answer_json(
+        ProviderRouteList([provider_route(model, route) for model in catalog.models for route in model.routes])
+    )
 
 
 async def choose_route(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -65,7 +83,18 @@ async def choose_route(gateway: Gateway, request: Request, principal: Principal)
     choice = RouteChoice(model, route, allowed)
     await policies.choose_route(gateway.database, choice, principal.actor, gateway.clock.now())
     await gateway.catalog.refresh(gateway.database)
-    return answer_json(_object(*find_route(gateway.catalog.current, f"{model.id}/{route.id}")))
+    return answer_json(provider_route(*find_route(gateway.catalog.current, f"{model.id}/{route.id}")))
+
+
+async def change_route(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    wanted = parse_body(await read_body(request, MIB), RouteChange)
+    sent = {"enabled": wanted.enabled, "weight": wanted.weight}
+    given = {name: value for name, value in sent.items() if not isinstance(value, msgspec.UnsetType)}
+    model, route = find_route(gateway.catalog.current, request.path_params["model_and_route"])
+    change = Change(model.id, route.id, given)
+    await overrides.change_route(gateway.database, change, principal.actor, gateway.clock.now())
+    await gateway.catalog.refresh(gateway.database)
+    return answer_json(provider_route(*find_route(gateway.catalog.current, f"{model.id}/{route.id}")))
 
 
 def parse_choice(raw: bytes) -> bool | None:
@@ -90,14 +119,18 @@ def find_route(catalog: Catalog, path: str) -> tuple[Model, Route]:
     raise NotFound(f"No model of this gateway has such a route: {path[:400]}")
 
 
-def _object(model: Model, route: Route) -> ProviderRoute:
+def provider_route(model: Model, route: Route) -> ProviderRoute:
+    own = route.configured_weight is not None
     return ProviderRoute(
         model_id=model.id,
         model_type=model.type,
         route_id=route.id,
         kind=route.kind,
         host=route.host,
+        enabled=route.enabled,
         weight=route.weight,
+        weight_default=route.weight if route.configured_weight is None else route.configured_weight,
+        weight_choice=route.weight if own else None,
         deployment_type=route.deployment_type,
         batch_allowed=route.batch_allowed,
         batch_allowed_default=route.is_local,
@@ -119,5 +152,12 @@ ROUTES: tuple[Endpoint, ...] = (
         choose_route,
         "Allow or forbid batch work on a route, named `{model_id}/{route_id}`",
         Described(request=BatchChoice, answer=ProviderRoute, errors=(400, 404, 413)),
+    ),
+    Admin(
+        "PATCH",
+        "/admin/routing/provider-routes/{model_and_route:path}",
+        change_route,
+        "Switch a route, named `{model_id}/{route_id}`, off or on, or change its weight",
+        Described(request=RouteChange, answer=ProviderRoute, errors=(400, 404, 413)),
     ),
 )

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.parameters import IntegerParameter, OneOfParameter, TextParameter, TimeParameter
+from ebbtide.api.parameters import CursorParameter, IntegerParameter, OneOfParameter, TextParameter, TimeParameter
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.dialects.openai.batch import ListPage
 from ebbtide.errors import InvalidRequest
@@ -33,7 +33,7 @@ ACCOUNT = TextParameter("account_id", "Only the requests of this account")
 MODEL = TextParameter("model", "Only the requests to this model, by its id")
 STATUS = IntegerParameter("status", 0, 0, 999, "Only rows with this HTTP status; 0 for any")
 ERROR = TextParameter("error", "Only rows with this error code; `any` for all that failed, `none` for the others")
-AFTER = TextParameter("after", "The last_id of the page before, `log_<time>_<number>`")
+AFTER: Final = CursorParameter("after", "log_<time>_<number>", log_place)
 LIMIT = IntegerParameter("limit", 50, 1, 500, "Rows in a page")
 WINDOW = OneOfParameter("window", tuple(window.name for window in WINDOWS), "Only this window")
 
@@ -119,7 +119,7 @@ class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_requests(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    which, before = _filter(request, gateway.clock.now()), _cursor(request)
+    which, before = _filter(request, gateway.clock.now()), AFTER.read(request)
     page = await log_read.list_requests(gateway.database, which, before, LIMIT.read(request))
     data = [_object(row) for row in page.items]
     return answer_json(list_page(data, [one.id for one in data], page.has_more))
@@ -150,14 +150,6 @@ def _filter(request: Request, now: datetime) -> Filter:
         error=None if error in ("any", "none") else error,
         failed={"any": True, "none": False}.get(error or ""),
     )
-
-
-def _cursor(request: Request) -> tuple[datetime, int] | None:
-    after = AFTER.read(request)
-    place = None if after is None else log_place(after)
-    if after is not None and place is None:
-        raise InvalidRequest("'after' must be the id of a row, log_<time>_<number>", param="after")
-    return place
 
 
 def _object(row: LogRow) -> LogObject:

@@ -69,7 +69,9 @@ class BatchCapabilities(msgspec.Struct, frozen=True):
 async def get_user(gateway: Gateway, request: Request, principal: Principal) -> Response:
     account = await directory.get_account(gateway.database, principal.account_id)
     spent = await directory.spent(gateway.database, account.id, gateway.clock.now().date())
-    return answer_json(User(account_object(account), principal.key_id, float(spent.day), float(spent.month)))
+    return answer_json(
+        User(account_object(account, gateway.settings.current), principal.key_id, float(spent.day), float(spent.month))
+    )
 
 
 async def get_batch_capabilities(gateway: Gateway, request: Request, principal: Principal) -> Response:
