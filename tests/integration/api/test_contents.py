@@ -106,7 +106,7 @@ async def test_what_is_kept_is_what_was_said(gateway: TestGateway, upstream: Fak
 async def test_streams_of_messages_and_responses_are_put_together(gateway: TestGateway) -> None:
     await switch(gateway, True)
     key = await gateway.new_key("someone", Role.PRO)
-    bodies = {
+    bodies: dict[str, dict[str, Any]] = {
         "/v1/messages": {"max_tokens": 50, "messages": [{"role": "user", "content": "Hello"}]},
         "/v1/responses": {"input": "Hello"},
     }
