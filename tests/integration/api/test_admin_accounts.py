@@ -138,6 +138,7 @@ async def test_what_the_navigation_is_told(gateway: TestGateway) -> None:
     chat = told["models"][0]
     assert (chat["aliases"], chat["available"], chat["live"]) == (["short"], True, True)
     assert chat["targets"] == ["chat", "responses", "messages"]
+    assert told["models"][1]["targets"] == ["embeddings"]
     assert (chat["unsupported_fields"], chat["unknown_fields"], chat["prices"]["batch_factor"]) == ([], True, 1)
     assert {"target": "embeddings", "url": "/v1/embeddings"} in told["targets"]
     limits = told["limits"]
