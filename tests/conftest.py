@@ -17,6 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+from hypothesis import settings
 
 from ebbtide.clock import SystemClock
 from ebbtide.records.log_days import add_days
@@ -26,6 +27,10 @@ from ebbtide.storage.pool import Database
 
 _WORKER = f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
 _NUMBERS = itertools.count(1)
+
+# An example may take as long as it likes: how fast this machine is at the moment is no property.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @dataclass(frozen=True)
@@ -129,3 +134,10 @@ async def database(database_url: str, listen_url: str) -> AsyncIterator[Database
     """A fresh migrated database of its own for each test."""
     async with await Database.connect(database_url, listen_url=listen_url) as database:
         yield database
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end that a part was not tested for want of a browser, which a number of skips does not tell."""
+    reasons = {str(report.longrepr[-1]) for report in terminalreporter.stats.get("skipped", ()) if report.longrepr}
+    for reason in sorted(one for one in reasons if "Chromium" in one):
+        terminalreporter.write_line(reason.removeprefix("Skipped: "), yellow=True)

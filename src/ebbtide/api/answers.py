@@ -14,8 +14,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from ebbtide.dialects.base import Caller
 from ebbtide.dialects.openai.batch import ListPage
-from ebbtide.dialects.openai.errors import render_error
 from ebbtide.errors import EbbtideError, InvalidRequest, UpstreamFailed
 
 Answer = TypeVar("Answer")
@@ -44,12 +44,12 @@ def answer_json(value: object, status: int = 200) -> Response:
     return Response(_encode(value), status, media_type="application/json")
 
 
-def answer_error(error: EbbtideError) -> Response:
+def answer_error(error: EbbtideError, caller: Caller, request_id: str) -> Response:
     """An error as the caller's dialect words it."""
     if isinstance(error, MethodNotAllowed):
-        _, headers, body = render_error(InvalidRequest(error.message, code=error.code))
+        _, headers, body = caller.render_error(InvalidRequest(error.message, code=error.code), request_id)
         return Response(body, 405, {**headers, "allow": ", ".join(error.allowed)})
-    status, headers, body = render_error(error)
+    status, headers, body = caller.render_error(error, request_id)
     return Response(body, status, headers)
 
 

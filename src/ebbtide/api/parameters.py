@@ -171,6 +171,25 @@ class HeaderParameter:
 
 
 @dataclass(frozen=True)
+class OneOfHeader:
+    """A header that is one of a few words."""
+
+    name: str
+    choices: tuple[str, ...]
+    default: str
+    about: str
+
+    def read(self, request: Request) -> str:
+        text = request.headers.get(self.name, self.default)
+        if text not in self.choices:
+            raise InvalidRequest(f"{self.name} must be one of: {', '.join(self.choices)}", param=self.name)
+        return text
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "enum": list(self.choices), "default": self.default}
+
+
+@dataclass(frozen=True)
 class CursorParameter(Generic[Place]):
     """The last_id of the page before, in a form of its own; None when not given. `place` finds where it points."""
 
@@ -204,4 +223,5 @@ Parameter = (
     | DayParameter
     | CursorParameter[Any]
     | HeaderParameter
+    | OneOfHeader
 )

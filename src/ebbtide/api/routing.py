@@ -74,6 +74,13 @@ class Scraped(Admin):
     scrape: OpenHandler
 
 
+@dataclass(frozen=True, kw_only=True)
+class Switched(Closed):
+    """One that `gate` may refuse, by raising, before the key is asked for: whoever calls learns it."""
+
+    gate: Callable[[Gateway], None]
+
+
 @dataclass(frozen=True)
 class Open:
     """An endpoint that anyone may call."""
@@ -133,6 +140,8 @@ class _Path:
             return await endpoint.handler(self._gateway, request)
         if isinstance(endpoint, Scraped) and _is_scraper(self._gateway.metrics_token, request):
             return await endpoint.scrape(self._gateway, request)
+        if isinstance(endpoint, Switched):
+            endpoint.gate(self._gateway)
         principal = await authenticate(self._gateway.authenticator, self._gateway.sessions, request)
         if isinstance(endpoint, Admin) and principal.role < Role.ADMIN:
             raise Forbidden("Only administrators may do this: it takes the role admin")

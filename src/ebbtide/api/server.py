@@ -17,7 +17,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide import ids, tracing
-from ebbtide.api import oidc, ops, session
+from ebbtide.api import console, oidc, ops, session
+from ebbtide.api import models as model_lists
 from ebbtide.api.admin import (
     accounts,
     audit,
@@ -32,11 +33,15 @@ from ebbtide.api.admin import (
     requests,
 )
 from ebbtide.api.answers import OutOfTime, answer_error
+from ebbtide.api.anthropic import batches as message_batches
+from ebbtide.api.anthropic import messages
+from ebbtide.api.dialect import caller_of, speaks_messages
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.openai import batches, files, inference, webhook
+from ebbtide.api.openai import batches, files, inference, responses, webhook
 from ebbtide.api.protocol import LimitedProtocol, hang_up
 from ebbtide.api.routing import Endpoint, build_router
 from ebbtide.api.user import account, batch_capabilities, usage
+from ebbtide.api.user import batches as user_batches
 from ebbtide.api.user import requests as user_requests
 from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
@@ -44,7 +49,11 @@ from ebbtide.errors import EbbtideError, Unavailable
 log = structlog.get_logger(__name__)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
+    *model_lists.ROUTES,
     *inference.ROUTES,
+    *responses.ROUTES,
+    *messages.ROUTES,
+    *message_batches.ROUTES,
     *files.ROUTES,
     *batches.ROUTES,
     *webhook.ROUTES,
@@ -65,7 +74,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *requests.ROUTES,
     *user_requests.ROUTES,
     *usage.ROUTES,
+    *user_batches.ROUTES,
     *ops.ROUTES,
+    *console.ROUTES,
 )
 _LONGEST_ID = 128
 _KEEP_ALIVE_SECONDS = 75  # longer than clients keep an idle connection, so that they are the ones to close it
@@ -86,6 +97,8 @@ class FrontDoor:
         headers = Headers(scope=scope)
         request_id = _request_id(headers)
         scope["request_id"], scope["answer_headers"] = request_id, []
+        if speaks_messages(scope):
+            scope["answer_headers"].append((b"request-id", request_id.encode()))
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         tracing.name_request(request_id)
@@ -106,7 +119,7 @@ class FrontDoor:
             if isinstance(error, OutOfTime):
                 hang_up(scope)
             return
-        await answer_error(error)(scope, receive, visit.send)
+        await answer_error(error, caller_of(scope), scope["request_id"])(scope, receive, visit.send)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> EbbtideError | None:
         try:

@@ -36,7 +36,9 @@ select pg_advisory_xact_lock(hashtextextended('ebbtide.claim.' || $1::text, 0));
 
 -- name: lock_claimable
 -- Lock batches in order; only those from which items may still be started come back.
-select no, id, account_id, key_id, target, input_id, expires_at, in_progress_at is not null as has_begun from batch_jobs
+select no, id, account_id, key_id, target, input_id, expires_at, in_progress_at is not null as has_begun,
+       anthropic_version
+from batch_jobs
 where no = any($1) and batch_may_start(phase, closing, results_full, deleted_at, expires_at, $2)
 order by no for no key update;
 

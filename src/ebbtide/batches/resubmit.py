@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from ebbtide.accounts.store import Principal
-from ebbtide.batches.checks import ROUTE_UNAVAILABLE, RequestChecker, Rules
+from ebbtide.batches.checks import ROUTE_UNAVAILABLE, RequestChecker
 from ebbtide.batches.idempotency import Once
 from ebbtide.batches.intake import Direct, Intake, Wish, check_may_create, store_direct, stored_once
 from ebbtide.batches.model import Item, Job
@@ -49,7 +49,7 @@ async def retry_batch(intake: Intake, principal: Principal, batch_id: str, once:
     if not _unsuccessful_count(old):
         raise InvalidRequest("The batch has no failed, expired or cancelled requests: there is nothing to retry")
     check_count(_unsuccessful_count(old), intake.settings.batch_max_requests)
-    wish = Wish(_metadata(old), once)
+    wish = Wish(_metadata(old), once, version=old.anthropic_version)
     async with reading(intake.database, seconds=intake.settings.request_timeout_seconds, batch_no=old.no):
         return await stored_once(intake, principal, once, lambda: _store_again(intake, principal, old, wish))
 
@@ -63,7 +63,7 @@ class _Packing:
 
 
 async def _store_again(intake: Intake, principal: Principal, old: Job, wish: Wish) -> Job:
-    checker = RequestChecker(Rules(intake.catalog, principal.role, endpoint=None, one_model=False))
+    checker = RequestChecker(intake.rules(principal.role, old.anthropic_version))
     items: list[Item] = []
     with ChunkPacker() as packer:
         packing = _Packing(checker, packer)

@@ -112,8 +112,11 @@ class Course:
         return Others(len(failed) + self._lost, used, unknown)
 
     def report(self, now: float) -> Failed:
-        """What the caller is told when nothing is left to try: the first failure, unless a later one is final."""
-        if not self._failed:
+        """What the caller is told when nothing is left to try: the first failure, unless a later one is final.
+
+        That a route cannot carry the request counts only where no other can.
+        """
+        if self._left and all(one.kind == "unsupported" for one in self._failed):
             return self._not_free(now)
         told = next((one for one in self._failed if not self._may_pass(one)), None) or next(
             (one for one in self._failed if one.kind != "unsupported"), self._failed[0]

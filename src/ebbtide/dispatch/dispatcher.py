@@ -23,6 +23,7 @@ from ebbtide.dispatch.affinity import Affinity
 from ebbtide.dispatch.breaker import BreakerRules
 from ebbtide.dispatch.course import Course, Departure, Way
 from ebbtide.dispatch.failures import FailureLog
+from ebbtide.dispatch.kinds import headers_from, wire_of
 from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts
 from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes, usable_routes
 from ebbtide.dispatch.race import race
@@ -227,8 +228,7 @@ class Dispatcher:
             body = await by_weight(len(call.body), body_for, call, route, stream=False)
         except InvalidRequest as error:
             return unsupported(error, asked)
-        request = Request(route, call.target, body, way.timeouts, call.max_bytes, way.entered.key)
-        return await self._judge(await self._sender.post(request), asked)
+        return await self._judge(await self._sender.post(_request(call, way, body)), asked)
 
     async def _open(self, course: Course, way: Way) -> Streaming | Failed:
         async with AsyncExitStack() as stack:
@@ -251,8 +251,7 @@ class Dispatcher:
             body = await by_weight(len(call.body), body_for, call, way.route, stream=True)
         except InvalidRequest as error:
             return unsupported(error, asked)
-        request = Request(way.route, call.target, body, way.timeouts, call.max_bytes, way.entered.key)
-        reply = await stack.enter_async_context(self._sender.stream(request))
+        reply = await stack.enter_async_context(self._sender.stream(_request(call, way, body)))
         if isinstance(reply, Opened):
             stack.push_async_callback(reply.pieces.aclose)
             streaming = Streaming(reply, asked, int(self._clock.now().timestamp()))
@@ -281,6 +280,13 @@ class Dispatcher:
     async def _judge(self, reply: Reply | Broken, asked: Asked) -> Outcome:
         size = len(reply.body) if isinstance(reply, Reply) else 0
         return await by_weight(size, judge, reply, asked, self._clock)
+
+
+def _request(call: Call, way: Way, body: bytes) -> Request:
+    wire = wire_of(way.route, call.target)
+    assert wire is not None  # or there would be no body
+    headers = headers_from(call, way.route, wire)
+    return Request(way.route, wire, body, way.timeouts, call.max_bytes, way.entered.key, headers)
 
 
 @lru_cache(maxsize=256)

@@ -167,7 +167,7 @@ class ObservedSender(Sender):
 
 
 def _span(request: Request) -> tracing.Span:
-    span = tracing.start_span(f"upstream {request.target}", "client")
+    span = tracing.start_span(f"upstream {request.wire}", "client")
     span.set("ebbtide.model", _model.get())
     span.set("ebbtide.route", request.route.id)
     return span

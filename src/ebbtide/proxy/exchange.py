@@ -10,7 +10,8 @@ from typing import Final
 from ebbtide.accounts.store import Principal
 from ebbtide.catalog.model import Model
 from ebbtide.catalog.prices import cost
-from ebbtide.dialects.openai.errors import status_of, type_of
+from ebbtide.dialects.openai.errors import type_of
+from ebbtide.dialects.statuses import status_of
 from ebbtide.dialects.values import Target, Usage
 from ebbtide.dispatch.outcome import Answered, Failed, Outcome, charge_unknown, used
 from ebbtide.dispatch.streaming import Streaming

@@ -81,6 +81,10 @@ def _number(name: str, default: int, bounds: tuple[int, int], unit: str, sentenc
     return Setting(name, default, sentence, unit, *bounds)
 
 
+def _size(what: str, default: int, unit: str, sentence: str) -> Setting:
+    return _number(f"REQUEST_MAX_{what}", default, (1, 1_000_000), unit, sentence)
+
+
 def _secret_url(name: str, sentence: str) -> Setting:
     return Setting(name, "", sentence, secret=True)
 
@@ -238,8 +242,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _some(
         "BATCH_ANTHROPIC_VERSIONS",
         ANTHROPIC_VERSIONS,
-        "The anthropic-version values that a new batch of Messages requests may name; a stored batch keeps its own. "
-        "Without effect in this release, which has no Messages target yet.",
+        "The anthropic-version values that a new batch of Messages requests may name; a stored batch keeps its own.",
+    ),
+    _switch(
+        "BATCH_MESSAGE_BATCHES",
+        False,
+        "Serves Anthropic's own Message Batches. Off: every operation of theirs answers 410 with a pointer to "
+        "/v1/batches, and such batches that were made before keep running and are managed there.",
     ),
     _switch(
         "BATCH_WEBHOOK_ALLOW_PRIVATE_TARGETS",
@@ -303,6 +312,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _number(
         "SESSION_IDLE_MINUTES", 720, (5, 525_600), "minutes", "How long a console session lasts while it is not used."
     ),
+    _size("MESSAGES", 10_000, "messages", "Messages that one request may hold."),
+    _size("CONTENT_PARTS", 10_000, "parts", "Parts of content that one request may hold, over all its messages."),
+    _size("TOOLS", 512, "tools", "Tools that one request may describe."),
+    _size("STOP_SEQUENCES", 64, "sequences", "Stop sequences that one request may name."),
     _number("REQUEST_TIMEOUT_SECONDS", 120, (1, _DAY), "seconds", "How long any other request may take."),
 )
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

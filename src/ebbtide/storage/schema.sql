@@ -238,6 +238,7 @@ create table batch_jobs (
     name                  text,                            -- given in the console
     model                 text,                            -- where all its requests name one
     output_seconds        integer check (output_seconds > 0),  -- how long its result files are wanted at most
+    anthropic_version     text,                            -- of a batch of Messages requests
 
     check (completed + failed + cancelled + expired <= total),
     check (phase not in ('sealing', 'sealed') or completed + failed + cancelled + expired = total),
@@ -245,7 +246,8 @@ create table batch_jobs (
     check ((phase = 'sealed') = (results_expires_at is not null)),
     check ((closing is null) = (closing_at is null)),
     check (closing is distinct from 'failed' or error_code is not null or errors is not null),
-    check (phase = 'sealed' or (output_id is null and error_id is null))
+    check (phase = 'sealed' or (output_id is null and error_id is null)),
+    constraint batch_jobs_anthropic_version check (target = 'messages' or anthropic_version is null)
 ) with (fillfactor = 80);
 create unique index batch_jobs_no on batch_jobs (no);
 -- An account's batches, newest first (batches.list_batches).

@@ -18,6 +18,7 @@ from ebbtide.batches.validation import validate_next
 from ebbtide.delivery.alerts import Alerts
 from ebbtide.delivery.seal import LARGE, SMALL, Sizes, seal_next
 from ebbtide.delivery.webhooks import prune_webhooks
+from ebbtide.dispatch.translation import check_carried
 from ebbtide.duties import Duty
 from ebbtide.files import retention
 from ebbtide.records import metrics
@@ -62,7 +63,8 @@ class Upkeep:
         worker_no, context = self._lease.worker_no, self._context
         if worker_no is None or not context.catalog.current.is_settled:
             return 0
-        intake = Intake(context.database, context.catalog.current, context.settings.current, context.clock)
+        catalog, settings = context.catalog.current, context.settings.current
+        intake = Intake(context.database, catalog, settings, context.clock, check_carried)
         return await validate_next(intake, worker_no)
 
     async def seal(self, sizes: Sizes) -> int:

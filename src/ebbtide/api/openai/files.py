@@ -17,8 +17,8 @@ from ebbtide.api.openai.render import file_list, file_object
 from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParameter
 from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unchanged, read_range
 from ebbtide.api.routing import Closed, Described, Endpoint
+from ebbtide.dialects.fields import LONGEST_LIFE, SHORTEST_LIFE
 from ebbtide.dialects.openai.batch import FileDeleted, FileObject, ListPage
-from ebbtide.dialects.openai.fields import LONGEST_LIFE, SHORTEST_LIFE
 from ebbtide.errors import InvalidRequest
 from ebbtide.files import library
 from ebbtide.files.download import download_file

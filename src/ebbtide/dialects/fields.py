@@ -54,3 +54,20 @@ def expiry_seconds(field: str, value: object) -> int | None:
     if type(seconds) is not int or not SHORTEST_LIFE <= seconds <= LONGEST_LIFE:
         raise invalid(f"{field}.seconds", f"must be a whole number between {SHORTEST_LIFE} and {LONGEST_LIFE}")
     return seconds
+
+
+def word_of(value: object) -> str:
+    """A value that should be one of a few words; the empty one for what is no text."""
+    return value if isinstance(value, str) else ""
+
+
+def check_name(model: str) -> None:
+    """Raises InvalidRequest for a model's name that cannot be one."""
+    if "\0" in model:
+        raise invalid("model", "must not contain NUL")
+
+
+def check_size(field: str, size: int, limit: int) -> None:
+    """Raises InvalidRequest when a field holds more than it may."""
+    if size > limit:
+        raise invalid(field, f"{size} given, at most {limit} allowed")
