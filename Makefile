@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench docs clean FORCE
+.PHONY: help demo console test check format bench docs clean FORCE
 
 PYTHON ?=
 PYTEST_ARGS ?= --numprocesses 2
@@ -16,17 +16,23 @@ STALE := $(shell [ ! -f .venv/.where ] || { [ "$$(cat .venv/.where)" = "$$(pwd -
 
 help:
 	@echo 'make demo    a gateway, a stand-in model and a batch of 200 requests, on this machine'
+	@echo 'make console the web console into the package, when its sources changed'
 	@echo 'make test    the whole test suite, on a PostgreSQL it starts by itself'
-	@echo 'make check   format, lint, types, who may import whom, generated docs up to date'
+	@echo 'make check   format, lint, types (of the console too), who may import whom, generated files up to date'
 	@echo 'make format  format the code'
 	@echo 'make bench   the benchmarks (ten minutes); their figures and goals go to bench/results.md'
-	@echo 'make docs    write the generated pages of docs/ again'
+	@echo 'make docs    write the generated pages of docs/ and the types of the console again'
 	@echo 'make clean   remove the environment, caches and the demo data kept in this folder'
 
-demo: $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.runtime)
+# What the console is built of; pip's build hook compares them by content.
+CONSOLE := hatch_build.py $(shell find console -type f -not -path 'console/node_modules/*' 2>/dev/null)
+
+demo: $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.runtime) .venv/.console
 	@.venv/bin/python demo/run.py
 
-test: .venv/.dev
+console: .venv/.runtime .venv/.console
+
+test: .venv/.dev .venv/.console
 	.venv/bin/python -m pytest $(PYTEST_ARGS)
 
 check: .venv/.dev
@@ -35,6 +41,7 @@ check: .venv/.dev
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/python docs/generate.py --check
+	.venv/bin/python console/generate.py --check
 
 format: .venv/.dev
 	.venv/bin/ruff format .
@@ -45,9 +52,10 @@ bench: .venv/.dev
 
 docs: .venv/.dev
 	.venv/bin/python docs/generate.py
+	.venv/bin/python console/generate.py
 
 clean:
-	rm -rf .venv .ebbtide .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .ebbtide console/node_modules src/ebbtide/api/console_files .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.where: $(STALE)
@@ -73,9 +81,14 @@ clean:
 .venv/.runtime: .venv/.where pyproject.toml
 	@echo 'Installing ebbtide into .venv (the first time takes about a minute)'
 	@$(PIP) --editable .
-	@touch $@
+	@touch $@ .venv/.console
 
 .venv/.dev: .venv/.where pyproject.toml
 	@echo 'Installing ebbtide and its development tools into .venv (the first time takes a minute or two)'
 	@$(PIP) --editable '.[dev]'
-	@touch .venv/.runtime $@
+	@touch .venv/.runtime .venv/.console $@
+
+.venv/.console: .venv/.where $(CONSOLE)
+	@echo 'Building the web console'
+	@$(PIP) --no-deps --editable .
+	@touch $@

@@ -134,3 +134,10 @@ async def database(database_url: str, listen_url: str) -> AsyncIterator[Database
     """A fresh migrated database of its own for each test."""
     async with await Database.connect(database_url, listen_url=listen_url) as database:
         yield database
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end that a part was not tested for want of a browser, which a number of skips does not tell."""
+    reasons = {str(report.longrepr[-1]) for report in terminalreporter.stats.get("skipped", ()) if report.longrepr}
+    for reason in sorted(one for one in reasons if "Chromium" in one):
+        terminalreporter.write_line(reason.removeprefix("Skipped: "), yellow=True)

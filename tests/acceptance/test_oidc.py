@@ -115,7 +115,7 @@ async def test_people_sign_in_and_are_known_by_subject(
     environ |= {"EBBTIDE_OIDC_ISSUER": await find_issuer(environ), "EBBTIDE_OIDC_CREATE_ACCOUNTS": "on"}
     async with start_gateway(database_url, models, role="api", listen_url=listen_url, environ=environ) as gateway:
         assert gateway.running.setup_code is None
-        assert (await gateway.call("GET", "/setup", key=None)).json == {"open": False}
+        assert (await gateway.call("GET", "/setup", key=None)).json == {"open": False, "oidc": True}
         ada = Browser(gateway)
         answer = await ada.sign_in("ada-1")
         assert (answer.status, answer.headers["location"]) == (302, "/batches"), answer.body

@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide import ids, tracing
+from ebbtide.api import console, oidc, ops, session
 from ebbtide.api import models as model_lists
-from ebbtide.api import oidc, ops, session
 from ebbtide.api.admin import (
     accounts,
     audit,
@@ -41,6 +41,7 @@ from ebbtide.api.openai import batches, files, inference, responses, webhook
 from ebbtide.api.protocol import LimitedProtocol, hang_up
 from ebbtide.api.routing import Endpoint, build_router
 from ebbtide.api.user import account, batch_capabilities, usage
+from ebbtide.api.user import batches as user_batches
 from ebbtide.api.user import requests as user_requests
 from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
@@ -73,7 +74,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *requests.ROUTES,
     *user_requests.ROUTES,
     *usage.ROUTES,
+    *user_batches.ROUTES,
     *ops.ROUTES,
+    *console.ROUTES,
 )
 _LONGEST_ID = 128
 _KEEP_ALIVE_SECONDS = 75  # longer than clients keep an idle connection, so that they are the ones to close it

@@ -46,9 +46,10 @@ class SetupClaim(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SetupObject(msgspec.Struct):
-    """Whether the gateway waits for its first sign-in."""
+    """Whether the gateway waits for its first sign-in, and whether people sign in by OpenID Connect."""
 
     open: bool
+    oidc: bool = False
 
 
 class SessionObject(msgspec.Struct):
@@ -73,7 +74,8 @@ async def sign_in(gateway: Gateway, request: Request) -> Response:
 
 
 async def get_setup(gateway: Gateway, request: Request) -> Response:
-    return answer_json(SetupObject(gateway.oidc is None and await setup.is_open(gateway.database)))
+    oidc = gateway.oidc is not None
+    return answer_json(SetupObject(not oidc and await setup.is_open(gateway.database), oidc))
 
 
 async def claim_setup(gateway: Gateway, request: Request) -> Response:

@@ -32,7 +32,13 @@ async def list_stored(database: Database, job: Job, after: int | None, limit: in
     """
     async with database.connection() as conn:
         rows = await conn.fetch(_Q["list_stored"], job.no, after or 0, limit + 1)
-        kept = _fitting(rows[:limit])
+    return await read_stored(database, job, rows, limit)
+
+
+async def read_stored(database: Database, job: Job, rows: Sequence[Any], limit: int) -> Page[StoredRequest]:
+    """A page of rows of items, of which one more than `limit` may have been read, with their lines and answers."""
+    kept = _fitting(rows[:limit])
+    async with database.connection() as conn:
         results = await with_answers(conn, job.no, kept)
     lines = await _read_lines(database, job.input_id, kept)
     stored = [StoredRequest(row["model"], line, it) for row, line, it in zip(kept, lines, results, strict=True)]

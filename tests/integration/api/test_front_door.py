@@ -17,7 +17,17 @@ from ebbtide.api.server import ENDPOINTS
 
 _ID = re.compile(r"{\w+(?::path)?}")
 OIDC = {"/session/oidc/start", "/session/oidc/callback"}
-OPEN = {"/health", "/health/ready", "/openapi.json", "/session", "/setup", *OIDC}
+OPEN = {
+    "/",
+    "/console",
+    "/console/{path:path}",
+    "/health",
+    "/health/ready",
+    "/openapi.json",
+    "/session",
+    "/setup",
+    *OIDC,
+}
 
 
 async def test_every_route_but_the_open_ones_asks_for_a_key(gateway: TestGateway) -> None:
@@ -31,6 +41,9 @@ async def test_every_route_but_the_open_ones_asks_for_a_key(gateway: TestGateway
                 assert endpoint.path in OPEN
                 if endpoint.path in OIDC:
                     assert answer.status == 404  # it is not set up
+                    continue
+                if endpoint.path == "/":
+                    assert answer.headers["location"] == "/console"
                     continue
                 assert answer.status == (200 if endpoint.method == "GET" else 400)  # nothing was sent
             else:
@@ -56,7 +69,7 @@ async def test_both_headers_with_one_key_do_and_with_two_do_not(gateway: TestGat
 
 
 async def test_unknown_paths_and_methods(gateway: TestGateway) -> None:
-    for path in ("/", "/v1", "/v1/batches/", "/v1/nothing", "/v1/batches/a/b/c", "/v1/files/a%00b"):
+    for path in ("/v1", "/v1/batches/", "/v1/nothing", "/v1/batches/a/b/c", "/v1/files/a%00b"):
         answer = await gateway.call("GET", path)
         assert answer.status == 404, path
         assert answer.error["code"] == 404

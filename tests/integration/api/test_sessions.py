@@ -301,7 +301,7 @@ async def test_a_key_beside_the_cookie_is_what_counts(gateway: TestGateway, ada:
 async def test_set_up_makes_one_administrator_with_the_code_printed(gateway: TestGateway) -> None:
     code = gateway.running.setup_code
     assert code is not None
-    assert (await gateway.call("GET", "/setup", key=None)).json == {"open": True}
+    assert (await gateway.call("GET", "/setup", key=None)).json == {"open": True, "oidc": False}
     await accounts.create_account(gateway.database, "someone", Role.PRO, SystemClock().now())
     assert (await Browser(gateway).sign_in("root", path="/setup", code="WRONG")).status == 403
     assert (await Browser(gateway).sign_in("someone", path="/setup", code=code)).status == 409
@@ -312,7 +312,7 @@ async def test_set_up_makes_one_administrator_with_the_code_printed(gateway: Tes
     assert sorted(answer.status for answer in answers) == [200, 409, 409, 409]
     winner = next(browser for browser, answer in zip(browsers, answers, strict=True) if answer.status == 200)
     assert (await winner.call("GET", "/admin/audit")).status == 200
-    assert (await gateway.call("GET", "/setup", key=None)).json == {"open": False}
+    assert (await gateway.call("GET", "/setup", key=None)).json == {"open": False, "oidc": False}
     names = [account.name for account in await accounts.list_accounts(gateway.database)]
     assert len([name for name in names if name.startswith("root-")]) == 1
     assert "setup.claim" in await actions(gateway)

@@ -1,0 +1,79 @@
+/** A table of rows that may lead somewhere, with its pages. Columns marked `wide` are left out on a phone. */
+import { Button, Group } from '@mantine/core';
+import { IconChevronLeft, IconChevronRight } from '@tabler/icons-react';
+import type { ReactNode } from 'react';
+import { useNavigate } from 'react-router';
+
+import css from './parts.module.css';
+
+export interface Column<Row> {
+  name: string;
+  cell: (row: Row) => ReactNode;
+  right?: boolean;
+  wide?: boolean;
+  width?: number | string;
+}
+
+export function DataTable<Row>(props: {
+  label: string;
+  columns: readonly Column<Row>[];
+  rows: readonly Row[];
+  rowKey: (row: Row) => string;
+  rowTo?: (row: Row) => string;
+  stale?: boolean;
+}) {
+  const navigate = useNavigate();
+  const classes = (column: Column<Row>) => [column.right && css.right, column.wide && css.wide].filter(Boolean).join(' ') || undefined;
+  return (
+    <div className={css.scroll} tabIndex={0} role="region" aria-label={props.label}>
+      <table className={props.stale === true ? `${css.table} ${css.stale}` : css.table}>
+        <thead>
+          <tr>
+            {props.columns.map((column) => (
+              <th key={column.name} className={classes(column)} style={{ width: column.width }} scope="col">
+                {column.name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {props.rows.map((row) => (
+            <tr
+              key={props.rowKey(row)}
+              className={props.rowTo === undefined ? undefined : css.linked}
+              onClick={(event) => {
+                // The row is for the mouse; its link, which the keyboard finds, is in the first cell.
+                const inner = (event.target as HTMLElement).closest('a, button, input');
+                if (props.rowTo !== undefined && inner === null) void navigate(props.rowTo(row));
+              }}
+            >
+              {props.columns.map((column) => (
+                <td key={column.name} className={classes(column)}>
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Leads through the pages of a list that is read by cursor. */
+export function Pager(props: { shown: string; onBack: (() => void) | null; onNext: (() => void) | null }) {
+  if (props.onBack === null && props.onNext === null) return null;
+  return (
+    <Group justify="space-between" mt="sm">
+      <span className={css.sub}>{props.shown}</span>
+      <Group gap="xs">
+        <Button variant="default" size="xs" leftSection={<IconChevronLeft size={14} />} disabled={props.onBack === null} onClick={() => props.onBack?.()}>
+          Previous
+        </Button>
+        <Button variant="default" size="xs" rightSection={<IconChevronRight size={14} />} disabled={props.onNext === null} onClick={() => props.onNext?.()}>
+          Next
+        </Button>
+      </Group>
+    </Group>
+  );
+}
