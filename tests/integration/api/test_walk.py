@@ -29,11 +29,15 @@ ID = re.compile(r"{\w+(?::path)?}")
 MARK = "only-for-the-owners-eyes"
 PASSWORD = "correct horse battery"
 # Whose the id of a closed route is, by what its path begins with; ids that belong to nobody are OF_ALL.
-OWNED = {"/v1/batches/": "batch", "/v1/files/": "file", "/user/keys/": "key"}
+OWNED = {"/v1/batches/": "batch", "/user/batches/": "batch", "/v1/files/": "file", "/user/keys/": "key"}
 OF_ALL = ("/v1/models/",)
 # What the cursor of a list is the id of, by its path.
-CURSORS = {"/v1/batches": "batch", "/v1/files": "file", "/user/keys": "key"}
-OWN_CURSORS = ("/v1/batches/{id}/results", "/v1/batch_webhook/events")  # numbers below what the caller must own
+CURSORS = {"/v1/batches": "batch", "/user/batches": "batch", "/v1/files": "file", "/user/keys": "key"}
+OWN_CURSORS = (
+    "/v1/batches/{id}/results",
+    "/user/batches/{id}/requests",
+    "/v1/batch_webhook/events",
+)  # numbers below what the caller must own
 UNKNOWN = {"batch": f"batch_{'0' * 32}", "file": f"file-{'0' * 32}", "key": f"key_{'0' * 32}"}
 BODIES: Mapping[str, Any] = {"/user/keys/{id}": {"daily_budget_usd": "0.01"}}
 CLOSED = [one for one in ENDPOINTS if isinstance(one, Closed) and not isinstance(one, Admin)]
