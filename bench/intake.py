@@ -19,7 +19,7 @@ from bench.forms import FORM_TYPE, upload_form
 from bench.processes import Process, call
 from bench.stage import Gateway, Stage, stage
 from ebbtide.accounts.roles import Role
-from ebbtide.batches.checks import RequestChecker, Rules
+from ebbtide.batches.checks import RequestChecker
 from ebbtide.batches.intake import Intake
 from ebbtide.dialects.openai.requests import parse_create
 
@@ -72,7 +72,7 @@ async def _direct(on: Stage, running: Gateway, intake: Intake, raw: bytes, runs:
 def _parse_direct(intake: Intake, raw: bytes) -> float:
     """Seconds to parse and validate a create body."""
     began = time.perf_counter()
-    checker = RequestChecker(Rules(intake.catalog, Role.INTERNAL, endpoint=None, one_model=False))
+    checker = RequestChecker(intake.rules(Role.INTERNAL, None))
     for request in parse_create(raw, intake.settings.batch_max_requests).requests or ():
         checker.check(memoryview(request))
     return time.perf_counter() - began
@@ -102,7 +102,7 @@ async def _file(on: Stage, running: Gateway, intake: Intake, sent: tuple[Path, l
 def _parse_lines(intake: Intake, lines: list[bytes]) -> float:
     began = time.perf_counter()
     endpoint = "/v1/chat/completions"
-    checker = RequestChecker(Rules(intake.catalog, Role.INTERNAL, endpoint=endpoint, one_model=True))
+    checker = RequestChecker(intake.rules(Role.INTERNAL, None, endpoint))
     for line in lines:
         checker.check(line)
     return time.perf_counter() - began

@@ -108,6 +108,7 @@ async def _soak(watched: Watched, load: Load, hooks: tuple[Receiver, str], optio
     headers = {"Authorization": f"Bearer {load.key}"}
     async with load.http.put(f"{load.urls[0]}/v1/batch_webhook", json={"url": f"{here}/hook"}, headers=headers) as put:
         assert put.status == 200, await put.text()
+    await load.fill()
     await asyncio.sleep(5)
     before = await watched.held()
     watching = asyncio.create_task(watched.watch())
@@ -148,9 +149,8 @@ async def _lost_rows(on: Stage, load: Load) -> float:
         async with on.database.connection() as conn:
             rows = int(await conn.fetchval("select count(*) from api_logs where source = 'interactive'"))
             tries = int(await conn.fetchval("select count(*) from api_logs where source = 'batch'"))
-        least = load.batches * 100
-        if (rows == sent and tries >= least) or time.monotonic() > until:
-            return abs(rows - sent) + max(0, least - tries)
+        if (rows == sent and tries >= load.items) or time.monotonic() > until:
+            return abs(rows - sent) + max(0, load.items - tries)
         await asyncio.sleep(0.5)
 
 

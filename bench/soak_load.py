@@ -19,7 +19,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from bench.bodies import chat_body, request_lines
+from bench.bodies import chat_body, create_body, request_lines
 from bench.forms import FORM_TYPE, upload_form
 
 SLOW = "bench-slow"
@@ -54,7 +54,7 @@ class Receiver:
 
 @dataclass
 class Load:
-    """Clients of two gateways. `sent` counts requests by how they ended for the client, `batches` those that ended."""
+    """Clients of two gateways. `sent` counts requests by how they ended for the client, `items` those of `batches`."""
 
     urls: list[str]
     key: str
@@ -62,6 +62,7 @@ class Load:
     http: aiohttp.ClientSession
     sent: Counter[str] = field(default_factory=Counter)
     batches: int = 0
+    items: int = 0
     surprises: Counter[str] = field(default_factory=Counter)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _rng: random.Random = field(default_factory=lambda: random.Random(5))
@@ -111,21 +112,33 @@ class Load:
         del self.slow.arrived[request_id]
         self.sent["left a plain one"] += 1
 
+    async def fill(self) -> None:
+        """Two batches as large as the worker's cache of opened inputs, which then is as full as it gets."""
+        for _ in range(2):
+            batch = await self._ended_batch(request_lines(128, 250_000))
+            await self._json("DELETE", f"/v1/batches/{batch['id']}")
+            self.items += 128
+            self.batches += 1
+
     async def batch(self) -> None:
         """Create one, see it end, read its results and delete it."""
-        body = b'{"requests":[' + b",".join(request_lines(_BATCH)) + b"]}"
-        batch = await self._json("POST", "/v1/batches", body)
-        while batch["status"] not in _FINAL:
-            await asyncio.sleep(0.5)
-            batch = await self._json("GET", f"/v1/batches/{batch['id']}")
-        counts = batch["request_counts"]
-        if counts["completed"] != _BATCH:
-            self.surprises[f"a batch with {counts}"] += 1
+        batch = await self._ended_batch(request_lines(_BATCH))
+        self.items += _BATCH
         async with self.http.get(self._url(f"/v1/batches/{batch['id']}/output.jsonl"), headers=self._headers) as answer:
             if (await answer.read()).count(b"\n") != _BATCH:
                 self.surprises["an export that is not whole"] += 1
         self.batches += 1
         await self._json("DELETE", f"/v1/batches/{batch['id']}")
+
+    async def _ended_batch(self, lines: list[bytes]) -> Any:
+        batch = await self._json("POST", "/v1/batches", create_body(lines))
+        while batch["status"] not in _FINAL:
+            await asyncio.sleep(0.5)
+            batch = await self._json("GET", f"/v1/batches/{batch['id']}")
+        counts = batch["request_counts"]
+        if counts["completed"] != len(lines):
+            self.surprises[f"a batch with {counts}"] += 1
+        return batch
 
     async def upload(self) -> None:
         content = b"\n".join(request_lines(500)) + b"\n"

@@ -27,6 +27,7 @@ from ebbtide.batches.model import Job
 from ebbtide.catalog.source import FileSource
 from ebbtide.clock import SystemClock
 from ebbtide.dialects.openai.requests import CreateBatch
+from ebbtide.dispatch.translation import check_carried
 from ebbtide.settings.snapshot import Settings, load_settings
 from ebbtide.storage.embedded import EmbeddedServer
 from ebbtide.storage.migrate import migrate
@@ -90,7 +91,7 @@ class Stage:
     async def intake(self, models: Path, **settings: object) -> Intake:
         source = FileSource(models, os.environ)
         await source.start()
-        return Intake(self.database, source.current, self.settings(**settings), SystemClock())
+        return Intake(self.database, source.current, self.settings(**settings), SystemClock(), check_carried)
 
     async def submit(self, intake: Intake, lines: list[bytes]) -> Job:
         """A direct batch with those requests, stored and waiting."""

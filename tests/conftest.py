@@ -17,6 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+from hypothesis import settings
 
 from ebbtide.clock import SystemClock
 from ebbtide.records.log_days import add_days
@@ -26,6 +27,10 @@ from ebbtide.storage.pool import Database
 
 _WORKER = f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
 _NUMBERS = itertools.count(1)
+
+# An example may take as long as it likes: how fast this machine is at the moment is no property.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @dataclass(frozen=True)

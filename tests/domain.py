@@ -41,6 +41,7 @@ from ebbtide.dispatch.breaker import BreakerRules
 from ebbtide.dispatch.dispatcher import Dispatcher, Rules
 from ebbtide.dispatch.outcome import Answered, ErrorCode, Failed, FailureKind, Outcome, Timeouts
 from ebbtide.dispatch.send import Sender
+from ebbtide.dispatch.translation import check_carried
 from ebbtide.files.download import read_content
 from ebbtide.files.library import get_file
 from ebbtide.files.model import StoredFile
@@ -125,7 +126,7 @@ class World:
 
     @property
     def intake(self) -> Intake:
-        return Intake(self.database, self.models.current, self.settings.current, self.clock)
+        return Intake(self.database, self.models.current, self.settings.current, self.clock, check_carried)
 
     # Batches and files
 

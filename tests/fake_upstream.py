@@ -1,7 +1,7 @@
 """An OpenAI-compatible server that misbehaves on request, for tests and benches.
 
 In a test: `async with FakeUpstream() as upstream: ... upstream.url`. By hand or from a bench:
-`python tests/fake_upstream.py --port 9100 --latency 0.1`. It answers as the built-in stand-in model does, unless told
+`python -m tests.fake_upstream --port 9100 --latency 0.1`. It answers as the built-in stand-in model does, unless told
 otherwise: by `upstream.decide` (a function of the request), by `upstream.script` (one Behaviour per request, in order),
 or by the request itself, whose last message (or input) may begin with `behave:status=503,retry-after=2`.
 One asyncio.Protocol over httptools, so that resets and half answers are possible and the plain case is fast.
@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import httptools
 import msgspec
+from tests import native_responses
 
 from ebbtide.dispatch import standin
 
@@ -371,7 +372,8 @@ class _Connection(asyncio.Protocol):
         self._finish()
 
     async def _stream(self, request: Received, behaviour: Behaviour) -> None:
-        frames = standin.chunks(request.body, request.json["model"])
+        native = request.path.endswith("/responses")
+        frames = native_responses.frames(request.body) if native else _frames(request)
         self._write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         broken = behaviour.do.startswith("stream-")
         for frame in frames[:3] if broken else frames:
@@ -384,7 +386,8 @@ class _Connection(asyncio.Protocol):
             self.abort(rst=behaviour.do == "stream-reset")
             return
         if behaviour.do == "stream-error":
-            self._write(_chunk(b'data: {"error":{"message":"%b","code":500}}\n\n' % behaviour.message.encode()))
+            told = b'data: {"error":{"message":"%b","code":500}}\n\n' % behaviour.message.encode()
+            self._write(_chunk(native_responses.failed_frame(request.body, behaviour.message) if native else told))
         self._write(b"0\r\n\r\n")
         self._finish()
 
@@ -419,18 +422,28 @@ _BODIES = frozenset({"error200", "html", "bad-utf8", "truncated", "nan", "array"
 }
 
 
+def _frames(request: Received) -> list[bytes]:
+    return standin.chunks(request.body, request.json["model"])
+
+
 def _body(request: Received, behaviour: Behaviour) -> bytes:
+    if request.path.endswith("/responses"):
+        return _changed(native_responses.answer(request.body), behaviour)
     target = "embeddings" if request.path.endswith("/embeddings") else "chat"
     whole = standin.answer("embeddings" if target == "embeddings" else "chat", request.body, request.json["model"])
-    action = behaviour.do
     if behaviour.cached or not behaviour.usage:
         members = msgspec.json.decode(whole)
         members["usage"]["prompt_tokens_details"] = {"cached_tokens": behaviour.cached}
         if not behaviour.usage:
             del members["usage"]
         whole = msgspec.json.encode(members)
+    return _changed(whole, behaviour)
+
+
+def _changed(whole: bytes, behaviour: Behaviour) -> bytes:
+    action = behaviour.do
     if action == "bad-utf8":
-        return whole.replace(b"stand-in", b"stand\xff\xfein")
+        return whole.replace(b"model", b"mo\xff\xfedel")
     if action == "truncated":
         return whole[: len(whole) // 2]
     if action == "nan":

@@ -59,6 +59,7 @@ from ebbtide.proxy.purse import Purse
 from ebbtide.proxy.slots import Slots
 from ebbtide.pulse import Pulse
 from ebbtide.records import metrics
+from ebbtide.records.capture import Captures
 from ebbtide.records.footprint import footprint
 from ebbtide.records.log_days import add_days, keeping_log
 from ebbtide.records.request_log import RequestLog
@@ -181,8 +182,8 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         for duty in (*catalog.duties(), *following, log_duty):
             duties.repeat(duty)
         pulse = _pulse(config, database)
-        dispatcher = _dispatcher(sender, settings)
-        pulse.gauges.append(dispatcher.gauges)
+        dispatcher = _dispatcher(sender, settings, catalog)
+        pulse.gauges.append(lambda: dispatcher.gauges(catalog.current.models))
         process = process_name()
         duties.repeat(HealthReporter(database, dispatcher, process).duty())
         parts = _Parts(config, database, settings, catalog, dispatcher, clock, process, listener, pulse, oidc)
@@ -191,17 +192,20 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         yield running
 
 
-def _dispatcher(sender: Sender, settings: SettingsSource) -> ObservedDispatcher:
+def _dispatcher(sender: Sender, settings: SettingsSource, catalog: PolicySource) -> ObservedDispatcher:
     def rules() -> Rules:
         now = settings.current
-        return _rules(now.routing_breaker_failures, now.routing_breaker_seconds, now.routing_affinity_minutes)
+        breaker = (now.routing_breaker_failures, now.routing_breaker_seconds)
+        return _rules(breaker, now.routing_affinity_minutes, catalog.off)
 
     return ObservedDispatcher(sender, rules=rules)
 
 
-@lru_cache(maxsize=1)  # asked for at the end of every call
-def _rules(failures: int, seconds: int, affinity_minutes: int) -> Rules:
-    return Rules(BreakerRules(failures, float(seconds), max(float(seconds), LONGEST)), affinity_minutes * 60.0)
+@lru_cache(maxsize=1)  # asked for several times in every call
+def _rules(breaker: tuple[int, int], affinity_minutes: int, off: frozenset[tuple[str, str]]) -> Rules:
+    failures, seconds = breaker
+    rules = BreakerRules(failures, float(seconds), max(float(seconds), LONGEST))
+    return Rules(rules, affinity_minutes * 60.0, off)
 
 
 @dataclass(frozen=True)
@@ -345,7 +349,7 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
 
 
 def _interactive(parts: _Parts, duties: Duties, stop: Stop) -> Interactive:
-    log = RequestLog(parts.database, parts.process)
+    log = RequestLog(parts.database, parts.process, Captures(lambda: parts.settings.current.db_store_full_content))
     purse = Purse(parts.database, parts.settings, parts.clock, parts.process)
     slots = Slots(parts.database, parts.process)
     for duty in (log.duty(), purse.duty(parts.listener), slots.duty(parts.listener)):

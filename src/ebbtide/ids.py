@@ -17,6 +17,10 @@ def batch_id() -> str:
     return f"batch_{secrets.token_hex(16)}"
 
 
+def message_batch_id() -> str:
+    return f"msgbatch_{secrets.token_hex(16)}"
+
+
 def file_id() -> str:
     return f"file-{secrets.token_hex(16)}"
 

@@ -22,7 +22,9 @@ def listen(host: str, port: int) -> socket.socket:
         raise SetupError(
             f"Cannot listen on {host} port {port}: {reason}; choose another with --port or EBBTIDE_PORT"
         ) from error
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
+    # Connections inherit these. An answer goes out in two pieces, and the second would wait for an ACK of the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STALLED_SECONDS * 1000)
     return listener
 

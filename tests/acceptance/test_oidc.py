@@ -121,8 +121,14 @@ async def test_people_sign_in_and_are_known_by_subject(
         assert (answer.status, answer.headers["location"]) == (302, "/batches"), answer.body
         shown = (await ada.get("/session")).json
         assert (shown["name"], shown["role"]) == ("ada@example.org", "internal")
+        account = f"/admin/accounts/{shown['account_id']}"
+        known = (await gateway.call("GET", account)).json
+        assert (known["email"], known["sign_in"]["password"]) == ("ada@example.org", False)
+        assert [one["subject"] for one in known["sign_in"]["identities"]] == ["ada-1"]
+        await gateway.call("PATCH", account, json={"email": "old@example.org"})
         again = Browser(gateway)
         await again.sign_in("ada-1")
+        assert (await again.get("/user")).json["account"]["email"] == "ada@example.org"
         assert (await again.get("/session")).json["account_id"] == shown["account_id"]
         assert again.jar["ebbtide_session"] != ada.jar["ebbtide_session"]
         for subject in ("eve-1", "mal-1"):

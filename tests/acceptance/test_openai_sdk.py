@@ -272,6 +272,10 @@ async def test_what_sdk_users_send_is_no_error(client: AsyncOpenAI) -> None:
     )
     batch = await ended(client, batch)
     assert (batch.status, batch.metadata) == ("completed", None)
+    assert batch.output_file_id is not None
+    output = await client.files.retrieve(batch.output_file_id)
+    assert output.expires_at is not None
+    assert output.expires_at - output.created_at == 3_600
     other = await submit(client, request_line("c"), extra_body={"output_expires_after": None, "metadata": None})
     assert (await ended(client, other)).status == "completed"
 

@@ -34,7 +34,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 ENDLESS = "/v1/batches/{id}/events"  # goes on until a batch has ended
 LAST = "/admin/config"  # after this, batches may be switched off
 SOME = settings(
-    max_examples=EXAMPLES or 4,
+    max_examples=EXAMPLES or 3,
     derandomize=not EXAMPLES,
     deadline=None,
     database=None,
@@ -75,6 +75,7 @@ async def things(gateway: TestGateway) -> Known:
         "/v1/models/": "chat-1",
         "/admin/batch/jobs/": batch.json["id"],
         "/admin/batch/models/": "chat-1",
+        "/admin/models/": "chat-1",
         "/admin/routing/": "chat-1/chat-1-route",
         "/admin/config/": "BATCH_MAX_REQUESTS",
         "/admin/accounts/": account.id,

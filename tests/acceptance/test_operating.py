@@ -6,16 +6,19 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.fake_upstream import Behaviour, FakeUpstream
 from tests.gateway import chat_model, models_file, until
 from tests.processes import GatewayProcess, Processes, holds, send
+
+from ebbtide.siblings import SILENT_SECONDS, Folder
 
 pytestmark = pytest.mark.processes
 TOKEN = "a-token-for-the-scraper"
@@ -38,9 +41,21 @@ async def processes(
         "EBBTIDE_DATABASE_LISTEN_URL": listen_url,
         "EBBTIDE_METRICS_TOKEN": TOKEN,
         "EBBTIDE_LOG_FORMAT": "json",
+        "TMPDIR": str(tmp_path),
     }
     async with Processes(tmp_path, models, **environ) as processes:
         yield processes
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Callable[[], Folder]:
+    """Where the processes of the gateway that runs tell each other how they stand."""
+
+    def find() -> Folder:
+        [word] = tmp_path.glob("ebbtide-*/process-0.json")
+        return Folder(word.parent)
+
+    return find
 
 
 async def scrape(gateway: GatewayProcess) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -64,7 +79,9 @@ def ended(metrics: dict[str, list[tuple[dict[str, str], float]]]) -> float:
     )
 
 
-async def test_metrics_and_readiness_speak_for_both_and_keep_what_a_dead_one_counted(processes: Processes) -> None:
+async def test_metrics_and_readiness_speak_for_both_keep_what_a_dead_one_counted_and_a_stop_drains(
+    processes: Processes, upstream: FakeUpstream, family: Callable[[], Folder]
+) -> None:
     gateway = await processes.start("--processes", "2")
     ready = await gateway.call("GET", "/health/ready", key=None)
     assert ready.json["processes"] == {"0": "ok", "1": "ok"}
@@ -74,6 +91,7 @@ async def test_metrics_and_readiness_speak_for_both_and_keep_what_a_dead_one_cou
             body = {"model": "chat-1", "messages": [{"role": "user", "content": PROMPT}]}
             async with fresh.post(f"{gateway.url}/v1/chat/completions", json=body, headers=headers) as answer:
                 assert answer.status == 200
+        await upstream.arrived.get()
     before = await scrape(gateway)
     assert ended(before) == 20
     assert {labels["process"]: value for labels, value in before["ebbtide_process_up"]} == {"0": 1, "1": 1}
@@ -86,42 +104,22 @@ async def test_metrics_and_readiness_speak_for_both_and_keep_what_a_dead_one_cou
     assert (await gateway.call("GET", "/metrics", key=TOKEN + "x")).status == 401
 
     dead, other = gateway.children()
+    places = {beat.pid: str(place) for place, beat in family().read().items()}
     os.kill(dead, signal.SIGKILL)
 
     async def is_told() -> Any:
         answer = await gateway.call("GET", "/health/ready", key=None)
         return answer.json if answer.status == 503 else None
 
-    told = await until(is_told, every=0.01)
-    assert sorted(told["processes"].values())[1] == "ok" or "ok" in told["processes"].values()
-    assert any("ended" in words or "starting" in words for words in told["processes"].values())
+    told = (await until(is_told, every=0.01))["processes"]
+    assert set(told) == {"0", "1"}
+    assert told[places[other]] == "ok"
+    assert told[places[dead]] == "is starting" or told[places[dead]].startswith("ended with status -9")
     await gateway.ready()  # the parent has started another
     assert other in gateway.children()
     assert dead not in gateway.children()
-    after = await scrape(gateway)
-    assert ended(after) == 20
-    assert await gateway.stop() == 0
+    assert ended(await scrape(gateway)) == 20
 
-
-async def test_a_process_that_hangs_is_told_by_the_other(processes: Processes) -> None:
-    gateway = await processes.start("--processes", "2")
-    hanging, _ = gateway.children()
-    send(hanging, signal.SIGSTOP)
-
-    async def is_told() -> bool:
-        try:
-            answer = await gateway.call("GET", "/health/ready", key=None, timeout=aiohttp.ClientTimeout(total=2))
-        except TimeoutError:
-            return False  # the kernel gave the connection to the one that hangs
-        return answer.status == 503 and "silent" in str(answer.json["processes"])
-
-    await until(is_told, within=60)
-    send(hanging, signal.SIGCONT)
-    await gateway.ready()
-
-
-async def test_a_stop_lets_plain_and_streamed_answers_end(processes: Processes, upstream: FakeUpstream) -> None:
-    gateway = await processes.start("--processes", "2")
     upstream.script += [Behaviour(latency=1.0), Behaviour(latency=1.0)]
     plain = asyncio.create_task(chat(gateway))
     streamed = asyncio.create_task(chat(gateway, stream=True))
@@ -132,8 +130,29 @@ async def test_a_stop_lets_plain_and_streamed_answers_end(processes: Processes, 
     assert await gateway.wait() == 0
 
 
-async def test_a_second_signal_ends_a_family_at_once(processes: Processes, upstream: FakeUpstream) -> None:
+async def test_a_process_that_hangs_is_told_by_the_other_and_a_second_signal_ends_all_at_once(
+    processes: Processes, upstream: FakeUpstream, family: Callable[[], Folder]
+) -> None:
     gateway = await processes.start("--processes", "2")
+    hanging, _ = gateway.children()
+    send(hanging, signal.SIGSTOP)
+    await holds(lambda: _is_stopped(hanging))
+    [(place, beat)] = [(place, beat) for place, beat in family().read().items() if beat.pid == hanging]
+    family().write(place, msgspec.structs.replace(beat, at=beat.at - SILENT_SECONDS))  # as time would have it
+
+    async def is_told() -> Any:
+        try:
+            answer = await gateway.call("GET", "/health/ready", key=None, timeout=aiohttp.ClientTimeout(total=2))
+        except TimeoutError:
+            return None  # the kernel gave the connection to the one that hangs
+        return answer.json["processes"] if answer.status == 503 else None
+
+    told = await until(is_told, within=60)
+    assert told[str(place)].startswith("has been silent for")
+    assert told[str(1 - place)] == "ok"
+    send(hanging, signal.SIGCONT)
+    await gateway.ready()
+
     upstream.script.append(Behaviour("stall"))
     asking = asyncio.create_task(chat(gateway))
     await upstream.arrived.get()
@@ -142,6 +161,10 @@ async def test_a_second_signal_ends_a_family_at_once(processes: Processes, upstr
     gateway.terminate()
     assert await asking == 503
     assert await gateway.wait() == 0
+
+
+def _is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 async def test_each_request_leaves_one_line_and_no_secret(processes: Processes, upstream: FakeUpstream) -> None:

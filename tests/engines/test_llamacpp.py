@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.gateway import chat_model, embedding_model, models_file, request_line, start_gateway, until
+from anthropic import AsyncAnthropic
+from openai.types.responses import Response
+from tests.gateway import (
+    TestGateway,
+    chat_model,
+    embedding_model,
+    models_file,
+    request_line,
+    start_gateway,
+    until,
+)
 
 SERVER = Path(__file__).with_name("tiny_llama.py")
 
@@ -42,6 +52,25 @@ def at(model: dict[str, Any]) -> dict[str, Any]:
     return model | {"routes": [route | {"kind": "llamacpp"} for route in model["routes"]]}
 
 
+SCHEMA = {"type": "object", "properties": {"a": {"const": "x"}}, "required": ["a"], "additionalProperties": False}
+
+
+async def check_responses(gateway: TestGateway) -> None:
+    """Whole and streamed, and held to a schema: the engine's own endpoint would let that go by."""
+    form = {"type": "json_schema", "name": "letters", "schema": SCHEMA, "strict": True}
+    asked = {"model": "chat-1", "input": "Hi", "max_output_tokens": 200, "temperature": 0, "text": {"format": form}}
+    answer = Response.model_validate((await gateway.call("POST", "/v1/responses", json=asked)).json)
+    assert msgspec.json.decode(answer.output_text) == {"a": "x"}
+    assert (answer.status, answer.model) == ("completed", "chat-1")
+    streamed = await gateway.call("POST", "/v1/responses", json={**asked, "stream": True})
+    last = msgspec.json.decode(streamed.body.rpartition(b"data: ")[2])
+    assert last["type"] == "response.completed"
+    assert msgspec.json.decode(Response.model_validate(last["response"]).output_text) == {"a": "x"}
+    short = {"model": "chat-1", "input": "Hi", "max_output_tokens": 3, "temperature": 0}
+    cut = (await gateway.call("POST", "/v1/responses", json=short)).json
+    assert (cut["status"], cut["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+
+
 async def test_everything_on_one_engine(database_url: str, listen_url: str, tmp_path: Path) -> None:
     async with engine() as chat, engine("--embedding") as embedding:
         models = models_file(tmp_path, at(chat_model(chat)), at(embedding_model(embedding)))
@@ -59,6 +88,8 @@ async def test_everything_on_one_engine(database_url: str, listen_url: str, tmp_
             vectors = await gateway.call("POST", "/v1/embeddings", json={"model": "embed-1", "input": ["a", "b"]})
             assert len(vectors.json["data"]) == 2
 
+            await check_responses(gateway)
+
             lines = [request_line(f"r{n}", max_tokens=3) for n in range(4)]
             batch = (await gateway.call("POST", "/v1/batches", json={"requests": lines})).json
 
@@ -69,3 +100,42 @@ async def test_everything_on_one_engine(database_url: str, listen_url: str, tmp_
             done = await until(ended, within=60)
             assert done["request_counts"]["completed"] == 4
             assert 0 < done["usage"]["output_tokens"] <= 12
+
+
+async def test_messages_as_the_engine_speaks_them_and_translated(
+    database_url: str, listen_url: str, tmp_path: Path
+) -> None:
+    async with engine() as url:
+        native = at(chat_model(url))
+        plain = at(chat_model(url, "chat-only"))
+        plain["routes"][0]["speaks"] = ["chat"]
+        models = models_file(tmp_path, native, plain)
+        async with (
+            start_gateway(database_url, models, listen_url=listen_url) as gateway,
+            AsyncAnthropic(base_url=gateway.url, api_key=gateway.admin_key, max_retries=0) as client,
+        ):
+            asked: Any = {"max_tokens": 3, "messages": [{"role": "user", "content": "Hi"}]}
+            for model in ("chat-1", "chat-only"):
+                message = await client.messages.create(model=model, **asked)
+                assert (message.model, message.stop_reason) == (model, "max_tokens")
+                async with client.messages.stream(model=model, **asked) as stream:
+                    text = "".join([piece async for piece in stream.text_stream])
+                    final = await stream.get_final_message()
+                assert text == "".join(block.text for block in final.content if block.type == "text")
+                assert (final.model, final.usage.output_tokens) == (model, 3)
+                assert final.usage.input_tokens > 0
+            counted = await client.messages.count_tokens(model="chat-1", messages=asked["messages"])
+            assert counted.input_tokens > 0
+
+            lines = [
+                {"custom_id": f"r{n}", "url": "/v1/messages", "body": {"model": model, **asked}}
+                for n, model in enumerate(("chat-1", "chat-only"))
+            ]
+            headers = {"anthropic-version": "2026-10-21"}
+            made = (await gateway.call("POST", "/v1/batches", headers=headers, json={"requests": lines})).json
+
+            async def ended() -> Any:
+                now = (await gateway.call("GET", f"/v1/batches/{made['id']}")).json
+                return now if now["status"] == "completed" else None
+
+            assert (await until(ended, within=60))["request_counts"]["completed"] == 2

@@ -15,6 +15,7 @@ from ebbtide.storage.pool import Connection, Database
 
 FIRST_ADMIN = "admin"
 _MAX_NAME = 200
+_MAX_EMAIL = 254
 
 
 async def create_account(database: Database, name: str, role: Role, now: datetime) -> Account:
@@ -118,6 +119,20 @@ def checked_name(name: str) -> str:
     if not 1 <= len(name) <= _MAX_NAME or not name.isprintable():
         raise InvalidRequest(f"An account's name has 1 to {_MAX_NAME} printable characters", param="name")
     return name
+
+
+def is_email(text: str) -> bool:
+    """Whether it may be kept as an e-mail address; whether mail arrives there, nobody has tried."""
+    local, _, domain = text.rpartition("@")
+    return bool(local and domain) and len(text) <= _MAX_EMAIL and text.isprintable() and " " not in text
+
+
+def checked_email(text: str) -> str:
+    """The address as it is kept. Raises InvalidRequest for what is none."""
+    text = text.strip()
+    if not is_email(text):
+        raise InvalidRequest(f"An e-mail address has an @ and at most {_MAX_EMAIL} characters", param="email")
+    return text
 
 
 def name_taken(name: str) -> Conflict:

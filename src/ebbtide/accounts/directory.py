@@ -15,7 +15,7 @@ from asyncpg import Record
 
 from ebbtide import ids
 from ebbtide.accounts import store
-from ebbtide.accounts.accounts import checked_name, keep_an_admin, name_taken
+from ebbtide.accounts.accounts import checked_email, checked_name, keep_an_admin, name_taken
 from ebbtide.accounts.keys import find_key, issue_key
 from ebbtide.accounts.quotas import LIMITS_CHANNEL, Amounts, check_amounts, check_cap, usd_text
 from ebbtide.accounts.roles import Role
@@ -50,6 +50,24 @@ class NewAccount:
     name: str
     role: Role
     quotas: Amounts
+    email: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose something is."""
+
+    name: str
+    email: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Somebody who signs in by OpenID Connect: the subject as its issuer names it."""
+
+    issuer: str
+    subject: str
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +89,10 @@ class Spent:
 
 
 async def page_accounts(database: Database, query: AccountQuery) -> Page[Account]:
-    """Living accounts, oldest first. Raises InvalidRequest for a cursor that is no account's."""
+    """Living accounts, or deleted ones where these are asked for, oldest first.
+
+    Raises InvalidRequest for a cursor that is no account's.
+    """
     async with database.connection() as conn:
         if query.after is not None and not await conn.fetchval(_Q["knows_account"], query.after):
             raise InvalidRequest("after is not the id of an account", param="after")
@@ -91,9 +112,9 @@ async def get_account(database: Database, account_id: str) -> Account:
 async def add_account(database: Database, new: NewAccount, actor: str, now: datetime) -> Account:
     """Make an account. Raises InvalidRequest, and Conflict for a taken name."""
     check_amounts(new.quotas)
-    account = Account(
-        ids.account_id(), checked_name(new.name), new.role, "active", now, new.quotas.daily, new.quotas.monthly
-    )
+    name, email = checked_name(new.name), None if new.email is None else checked_email(new.email)
+    quotas = (new.quotas.daily, new.quotas.monthly)
+    account = Account(ids.account_id(), name, new.role, "active", now, *quotas, email=email)
     async with database.transaction() as conn:
         if not await store.add_account(conn, account):
             raise name_taken(account.name)
@@ -112,7 +133,8 @@ async def change_account(
             await keep_an_admin(conn, account_id)
         before = _found(await conn.fetchrow(_Q["lock_account"], account_id), account_id)
         after = replace(before, **given)
-        after = replace(after, name=checked_name(after.name))
+        email = None if after.email is None else checked_email(after.email)
+        after = replace(after, name=checked_name(after.name), email=email)
         await _check(conn, after)
         if after.state != "active":
             await end_sessions(conn, account_id, None)
@@ -134,9 +156,8 @@ async def _check(conn: Connection, account: Account) -> None:
 async def _write(conn: Connection, account: Account) -> None:
     quotas = (account.daily_quota_usd, account.monthly_quota_usd)
     caps = (account.max_concurrency, account.batch_max_concurrency)
-    await conn.execute(
-        _Q["change_account"], account.id, account.name, account.role.value, account.state, *quotas, *caps
-    )
+    values = (account.id, account.name, account.role.value, account.state, *quotas, *caps, account.email)
+    await conn.execute(_Q["change_account"], *values)
 
 
 def _deed(actor: str, before: Account, after: Account) -> Deed:
@@ -154,11 +175,21 @@ async def spent(database: Database, account_id: str, today: date) -> Spent:
     return Spent(row["day"], row["month"])
 
 
-async def account_names(database: Database, account_ids: Sequence[str]) -> dict[str, str]:
-    """By id; deleted accounts keep theirs."""
+async def account_owners(database: Database, account_ids: Sequence[str]) -> dict[str, Owner]:
+    """By id; deleted accounts keep theirs, and one that is gone is called by its id."""
     async with database.connection() as conn:
         rows = await conn.fetch(_Q["account_names"], list(set(account_ids)))
-    return {row["id"]: row["name"] for row in rows}
+    return {account_id: Owner(account_id, None) for account_id in account_ids} | {
+        row["id"]: Owner(row["name"], row["email"]) for row in rows
+    }
+
+
+async def signs_in(database: Database, account_id: str) -> tuple[bool, list[Identity]]:
+    """Whether an account has a password, and who signs in as it by OpenID Connect."""
+    async with database.connection() as conn:
+        has_password = bool(await conn.fetchval(_Q["has_password"], account_id))
+        rows = await conn.fetch(_Q["list_identities"], account_id)
+    return has_password, [Identity(**dict(row)) for row in rows]
 
 
 async def page_keys(database: Database, account_id: str, after: str | None, limit: int) -> Page[ApiKey]:
@@ -211,6 +242,7 @@ def _told(account: Account) -> dict[str, str | int | None]:
         "name": account.name,
         "role": account.role.value,
         "state": account.state,
+        "email": account.email,
         "daily_quota_usd": usd_text(account.daily_quota_usd),
         "monthly_quota_usd": usd_text(account.monthly_quota_usd),
         "max_concurrency": account.max_concurrency,

@@ -35,6 +35,9 @@ _WORDS: Final[dict[PauseReason, str]] = {
 }
 
 
+_ZERO: Final = Decimal(0)
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """A key's limits and its account's, in USD, and what was charged against each. None: no limit."""
@@ -50,13 +53,14 @@ class Limits:
     key_day: Decimal
     key_month: Decimal
 
-    def used_up(self) -> PauseReason | None:
-        """The first limit that charges alone have reached."""
-        if _reached(self.daily_quota_usd, self.account_day):
+    def used_up(self, account: Decimal = _ZERO, key: Decimal = _ZERO) -> PauseReason | None:
+        """The first limit that charges have reached, alone or with what the account's and the key's requests hold."""
+        if _reached(self.daily_quota_usd, self.account_day + account):
             return "daily_quota"
-        if _reached(self.monthly_quota_usd, self.account_month):
+        if _reached(self.monthly_quota_usd, self.account_month + account):
             return "monthly_quota"
-        if _reached(self.daily_budget_usd, self.key_day) or _reached(self.monthly_budget_usd, self.key_month):
+        by_day = _reached(self.daily_budget_usd, self.key_day + key)
+        if by_day or _reached(self.monthly_budget_usd, self.key_month + key):
             return "key_budget"
         return None
 
@@ -67,7 +71,7 @@ class Limits:
             return
         by_day = _reached(self.daily_budget_usd, self.key_day) and not _reached(self.monthly_budget_usd, self.key_month)
         month = reason == "monthly_quota" or (reason == "key_budget" and not by_day)
-        ends = _next_month(now) if month else _next_midnight(now)
+        ends = next_month(now) if month else next_midnight(now)
         raise LimitReached(_WORDS[reason], code=reason, retry_after=(ends - now).total_seconds())
 
     def account_left(self) -> Decimal | None:
@@ -123,7 +127,7 @@ async def check_money_left(conn: Connection, key_id: str, now: datetime, setting
 
 def paused_until(now: datetime) -> datetime:
     """When paused work is looked at again: soon, so that a raised limit is noticed, and at midnight at the latest."""
-    return min(now + RECHECK, _next_midnight(now))
+    return min(now + RECHECK, next_midnight(now))
 
 
 async def set_quotas(database: Database, account_id: str, amounts: Amounts, actor: str, now: datetime) -> None:
@@ -220,10 +224,12 @@ def _least(*amounts: Decimal | None) -> Decimal | None:
     return min((amount for amount in amounts if amount is not None), default=None)
 
 
-def _next_midnight(now: datetime) -> datetime:
+def next_midnight(now: datetime) -> datetime:
+    """When daily amounts begin anew."""
     return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), datetime.min.time(), UTC)
 
 
-def _next_month(now: datetime) -> datetime:
+def next_month(now: datetime) -> datetime:
+    """When monthly amounts begin anew."""
     first = now.astimezone(UTC).date().replace(day=1)
     return datetime.combine((first + timedelta(days=32)).replace(day=1), datetime.min.time(), UTC)

@@ -34,6 +34,7 @@ class Account:
     monthly_quota_usd: Decimal | None = None
     max_concurrency: int | None = None
     batch_max_concurrency: int | None = None
+    email: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,10 @@ async def lock_admins(conn: Connection) -> list[str]:
 
 async def set_state(conn: Connection, account_id: str, state: AccountState) -> Account | None:
     return _account(await conn.fetchrow(Q["set_state"], account_id, state))
+
+
+async def set_email(conn: Connection, account_id: str, email: str) -> None:
+    await conn.execute(Q["set_email"], account_id, email)
 
 
 async def add_key(conn: Connection, key: NewKey) -> ApiKey | None:

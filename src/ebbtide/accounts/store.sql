@@ -18,7 +18,7 @@ returning id;
 -- name: find_account
 -- A living account by its id or its name.
 select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
-       batch_max_concurrency
+       batch_max_concurrency, email
 from accounts
 where state <> 'deleted' and (id = $1 or name = $1)
 order by id = $1 desc
@@ -27,7 +27,7 @@ limit 1;
 -- name: list_accounts
 -- Every account that was not deleted, oldest first.
 select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
-       batch_max_concurrency
+       batch_max_concurrency, email
 from accounts
 where state <> 'deleted'
 order by created_at, id;
@@ -38,7 +38,7 @@ update accounts
 set role = $2
 where id = $1 and state <> 'deleted'
 returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
-       batch_max_concurrency;
+       batch_max_concurrency, email;
 
 -- name: lock_admins
 -- The administrators that may act, kept as they are until the transaction ends.
@@ -50,7 +50,11 @@ update accounts
 set state = $2
 where id = $1 and state <> 'deleted'
 returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
-       batch_max_concurrency;
+       batch_max_concurrency, email;
+
+-- name: set_email
+-- Note how an account can be reached.
+update accounts set email = $2 where id = $1 and state <> 'deleted';
 
 -- name: add_key
 -- A new key of a living account; no row when the account is gone.

@@ -7,20 +7,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from ebbtide.dialects.base import Caller
 from ebbtide.dialects.openai.batch import ListPage
-from ebbtide.dialects.openai.errors import render_error
-from ebbtide.errors import EbbtideError, InvalidRequest
+from ebbtide.errors import EbbtideError, InvalidRequest, UpstreamFailed
 
 Answer = TypeVar("Answer")
 Wire = TypeVar("Wire")
 _encode = msgspec.json.Encoder().encode
+PIECE_BYTES: Final = 128 * 1024
+
+
+class OutOfTime(UpstreamFailed):
+    """A request took longer than it may; what waits to be sent of its answer is dropped."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The request took longer than {seconds} seconds", status=504, code="timeout")
 
 
 class MethodNotAllowed(EbbtideError):
@@ -36,19 +44,20 @@ def answer_json(value: object, status: int = 200) -> Response:
     return Response(_encode(value), status, media_type="application/json")
 
 
-def answer_error(error: EbbtideError) -> Response:
+def answer_error(error: EbbtideError, caller: Caller, request_id: str) -> Response:
     """An error as the caller's dialect words it."""
     if isinstance(error, MethodNotAllowed):
-        _, headers, body = render_error(InvalidRequest(error.message, code=error.code))
+        _, headers, body = caller.render_error(InvalidRequest(error.message, code=error.code), request_id)
         return Response(body, 405, {**headers, "allow": ", ".join(error.allowed)})
-    status, headers, body = render_error(error)
+    status, headers, body = caller.render_error(error, request_id)
     return Response(body, status, headers)
 
 
 class Streamed(Response):
     """An answer sent piece by piece; what its source raises before the first piece is still an ordinary error.
 
-    When the client goes away, the source is closed and ClientDisconnect raised. HEAD reads nothing.
+    When the client goes away, the source is closed and ClientDisconnect raised. HEAD reads nothing. The last byte of a
+    known length ends the answer: what the source does after it takes nothing from a client that hangs up content.
     """
 
     def __init__(self, chunks: AsyncIterator[bytes], status: int = 200, headers: dict[str, str] | None = None) -> None:
@@ -64,11 +73,32 @@ class Streamed(Response):
         async with aclosing(self._chunks) as chunks:
             first = b"" if method == "HEAD" else await anext(chunks, b"")
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            left = int(self.headers.get("content-length", -1)) - len(first)  # negative: no length is known
             if method != "HEAD":
-                await send({"type": "http.response.body", "body": first, "more_body": True})
+                await send({"type": "http.response.body", "body": first, "more_body": left != 0})
                 async for chunk in chunks:
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                    left -= len(chunk)
+                    await send({"type": "http.response.body", "body": chunk, "more_body": left != 0})
+            if method == "HEAD" or left != 0:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def in_pieces(send: Send) -> Send:
+    """`send`, but a large part of an answer goes in pieces: a slow reader keeps no more than one waiting in memory.
+
+    So whoever waits for `send` waits for the reader, and can lose patience.
+    """
+
+    async def send_in_pieces(message: Message) -> None:
+        body = message.get("body", b"")
+        if len(body) <= PIECE_BYTES:
+            await send(message)
+            return
+        for start in range(0, len(body), PIECE_BYTES):
+            more = message.get("more_body", False) or start + PIECE_BYTES < len(body)
+            await send({"type": message["type"], "body": body[start : start + PIECE_BYTES], "more_body": more})
+
+    return send_in_pieces
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Answer:

@@ -22,9 +22,10 @@ _SAFE = frozenset({"GET", "HEAD"})
 
 async def authenticate(authenticator: Authenticator, sessions: Sessions, request: Request) -> Principal:
     """The principal behind the request's API key or session. Raises Unauthenticated, Forbidden."""
-    secret = session_secret(request)
-    if secret is None:
-        return await authenticator.principal(read_key(request))
+    keys = _keys(request)
+    secret = request.cookies.get(COOKIE) if not keys else None
+    if not secret:
+        return await authenticator.principal(_one(keys))
     principal = await sessions.principal(secret)
     if request.method not in _SAFE:
         refuse_cross_site(request)
@@ -48,7 +49,10 @@ def refuse_cross_site(request: Request) -> None:
 
 def read_key(request: Request) -> str:
     """The one key that the request presents. Raises Unauthenticated when there is none, or when two differ."""
-    keys = _keys(request)
+    return _one(_keys(request))
+
+
+def _one(keys: set[str]) -> str:
     if not keys:
         raise Unauthenticated("No API key: send it as 'Authorization: Bearer <key>' or as 'X-API-Key: <key>'")
     if len(keys) > 1:
@@ -57,9 +61,13 @@ def read_key(request: Request) -> str:
 
 
 def _keys(request: Request) -> set[str]:
-    bearer = (_bearer(value) for value in request.headers.getlist("authorization"))
-    plain = (value.strip() for value in request.headers.getlist("x-api-key"))
-    return {key for key in (*bearer, *plain) if key}
+    keys = set()
+    for name, value in request.scope["headers"]:  # one look at each: every request comes by here
+        if name == b"authorization":
+            keys.add(_bearer(value.decode("latin-1")))
+        elif name == b"x-api-key":
+            keys.add(value.decode("latin-1").strip())
+    return {key for key in keys if key}
 
 
 def _bearer(value: str) -> str | None:

@@ -38,9 +38,12 @@ async def read_form(request: Request, write: Callable[[bytes], None]) -> Form:
     Raises InvalidRequest for anything but one whole form with one file, and whatever `write` raises.
     """
     reader = _FormReader(_boundary(request), write)
-    async for block in _blocks(request.stream()):
-        await asyncio.to_thread(reader.feed, block)
-    return await asyncio.to_thread(reader.finish)
+    try:
+        async for block in _blocks(request.stream()):
+            await asyncio.to_thread(reader.feed, block)
+        return await asyncio.to_thread(reader.finish)
+    finally:
+        reader.let_go()
 
 
 async def _blocks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -94,6 +97,12 @@ class _FormReader:
         if self._filename is None:
             raise InvalidRequest("The form has no file: send one part named 'file'", param=FILE_FIELD)
         return Form(self._filename, self._fields)
+
+    def let_go(self) -> None:
+        """Part from the parser, whose callbacks hold this reader and so the sink: the garbage collector, which alone
+        frees such a circle, seldom comes, and a sink is large.
+        """
+        self._parser.callbacks = {}
 
     def _build_parser(self, boundary: bytes) -> MultipartParser:
         try:

@@ -11,8 +11,9 @@ import msgspec
 
 from ebbtide import __version__
 from ebbtide.api.auth import COOKIE
-from ebbtide.api.parameters import HeaderParameter, Parameter
-from ebbtide.api.routing import Admin, Closed, Described, Endpoint, Open, Scraped
+from ebbtide.api.parameters import HeaderParameter, OneOfHeader, Parameter
+from ebbtide.api.routing import Admin, Closed, Endpoint, Open, Scraped, Switched
+from ebbtide.dialects.anthropic.errors import MessagesError
 from ebbtide.dialects.openai.errors import ErrorBody
 
 Json = dict[str, Any]
@@ -24,6 +25,7 @@ _KEY_ERRORS: Mapping[type[Endpoint], tuple[int, ...]] = {
     Closed: (401, 500, 503),
     Admin: (401, 403, 500, 503),
     Scraped: (401, 403, 500, 503),
+    Switched: (401, 500, 503),
 }
 _SCHEMES: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: ebb-…"},
@@ -65,6 +67,7 @@ def _any(kind: type) -> Json:
 
 def _types(endpoints: Sequence[Endpoint]) -> Iterator[Any]:
     yield ErrorBody
+    yield MessagesError
     for endpoint in endpoints:
         told = endpoint.described
         yield from (kind for kind in (told.request, told.answer, *(more for _, more in told.more)) if _is_type(kind))
@@ -78,7 +81,7 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
     told = endpoint.described
     closed = isinstance(endpoint, Closed)
     operation: Json = {
-        "operationId": endpoint.handler.__name__,
+        "operationId": _operation_id(endpoint),
         "summary": endpoint.summary,
         "tags": [endpoint.path.removeprefix("/v1").split("/")[1].split(".")[0]],
         "security": [{name: []} for name in _SCHEMES] if closed else [],
@@ -86,19 +89,27 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
             *(_path_parameter(name) for name in _PATH_PARAMETER.findall(endpoint.path)),
             *(_parameter(parameter) for parameter in told.parameters),
         ],
-        "responses": _responses(told, (*_KEY_ERRORS[type(endpoint)], *told.errors), schemas),
+        "responses": _responses(endpoint, schemas),
     }
     if told.request is not None:
         operation["requestBody"] = {"required": True, "content": _request(told.request, schemas)}
     return operation
 
 
-def _responses(told: Described, errors: Sequence[int], schemas: Mapping[Any, Json]) -> Json:
+def _operation_id(endpoint: Endpoint) -> str:
+    """Its handler's name, and which of two paths it is."""
+    name = endpoint.handler.__name__
+    return f"{name}_anthropic" if endpoint.path.startswith("/anthropic/") else name
+
+
+def _responses(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
+    told = endpoint.described
     answers = {str(status): _response(status, kind, schemas) for status, kind in ((200, told.answer), *told.more)}
     if told.streams:
         answers["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
-    for status in sorted(errors):
-        answers.setdefault(str(status), _response(status, ErrorBody, schemas))
+    shape = MessagesError if endpoint.path.startswith(("/anthropic/", "/v1/messages")) else ErrorBody
+    for status in sorted((*_KEY_ERRORS[type(endpoint)], *told.errors)):
+        answers.setdefault(str(status), _response(status, shape, schemas))
     return answers
 
 
@@ -122,5 +133,5 @@ def _path_parameter(name: str) -> Json:
 
 
 def _parameter(parameter: Parameter) -> Json:
-    place = "header" if isinstance(parameter, HeaderParameter) else "query"
+    place = "header" if isinstance(parameter, (HeaderParameter, OneOfHeader)) else "query"
     return {"name": parameter.name, "in": place, "description": parameter.about, "schema": parameter.schema()}

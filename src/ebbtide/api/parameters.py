@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
@@ -130,6 +130,26 @@ class TimeParameter:
 
 
 @dataclass(frozen=True)
+class DayParameter:
+    """A UTC day; None when not given."""
+
+    name: str
+    about: str
+
+    def read(self, request: Request) -> date | None:
+        text = request.query_params.get(self.name)
+        if not text:
+            return None
+        try:
+            return date.fromisoformat(text)
+        except ValueError:
+            raise InvalidRequest(f"'{self.name}' must be a day, such as 2026-03-02", param=self.name) from None
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "format": "date"}
+
+
+@dataclass(frozen=True)
 class HeaderParameter:
     """A header of 1 to `longest` printable characters; None when it is not sent."""
 
@@ -148,6 +168,25 @@ class HeaderParameter:
 
     def schema(self) -> dict[str, object]:
         return {"type": "string", "minLength": 1, "maxLength": self.longest}
+
+
+@dataclass(frozen=True)
+class OneOfHeader:
+    """A header that is one of a few words."""
+
+    name: str
+    choices: tuple[str, ...]
+    default: str
+    about: str
+
+    def read(self, request: Request) -> str:
+        text = request.headers.get(self.name, self.default)
+        if text not in self.choices:
+            raise InvalidRequest(f"{self.name} must be one of: {', '.join(self.choices)}", param=self.name)
+        return text
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "enum": list(self.choices), "default": self.default}
 
 
 @dataclass(frozen=True)
@@ -181,6 +220,8 @@ Parameter = (
     | OneOfParameter
     | TextParameter
     | TimeParameter
+    | DayParameter
     | CursorParameter[Any]
     | HeaderParameter
+    | OneOfHeader
 )

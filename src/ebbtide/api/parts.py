@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal, TypeVar
 
 import msgspec
 
+from ebbtide.accounts.directory import Identity
 from ebbtide.accounts.quotas import Amounts
 from ebbtide.accounts.store import Account, ApiKey
 from ebbtide.api.answers import list_page
@@ -41,7 +43,23 @@ class AccountObject(msgspec.Struct, frozen=True):
     role_max_concurrency: int
     batch_max_concurrency: int | None
     role_batch_max_concurrency: int
+    email: str | None
     object: Literal["account"] = "account"
+
+
+class IdentityObject(msgspec.Struct, frozen=True):
+    """Somebody who signs in by OpenID Connect: the subject as its issuer names it."""
+
+    issuer: str
+    subject: str
+    created_at: datetime
+
+
+class SignInObject(msgspec.Struct, frozen=True):
+    """How people sign in as an account: by its name and password, and who by OpenID Connect."""
+
+    password: bool
+    identities: list[IdentityObject]
 
 
 class KeyObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +136,12 @@ def account_object(account: Account, settings: Settings) -> AccountObject:
         role_max_concurrency=settings.user_concurrency(account.role.value),
         batch_max_concurrency=account.batch_max_concurrency,
         role_batch_max_concurrency=settings.batch_role_concurrency(account.role.value),
+        email=account.email,
     )
+
+
+def sign_in_object(has_password: bool, identities: Sequence[Identity]) -> SignInObject:
+    return SignInObject(has_password, [IdentityObject(i.issuer, i.subject, i.created_at) for i in identities])
 
 
 def key_object(key: ApiKey, now: datetime, secret: str | None = None) -> KeyObject:

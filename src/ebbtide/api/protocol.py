@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with what it lacks: a limit to a request's head, in bytes and in time.
+"""uvicorn's HTTP protocol with what it lacks: a limit to a request's head, in bytes and in time, and hanging up.
 
 Bodies are limited by whoever reads them (ebbtide.api.bodies); before the head is whole, nobody does.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 HEAD_SECONDS: Final = 30.0
+_HANG_UP: Final = "ebbtide.hang_up"
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
 )
@@ -19,6 +21,13 @@ _WORDS: Final = (
     b'{"error":{"message":"The request\'s headers are larger than 64 KiB","type":"invalid_request_error",'
     b'"param":null,"code":431}}'
 )
+
+
+def hang_up(scope: Scope) -> None:
+    """End a request's connection at once: what its client has not taken yet is dropped, however long it would take."""
+    abort = scope.get("state", {}).get(_HANG_UP)
+    if abort is not None:
+        abort()
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -54,6 +63,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         super().on_message_begin()
+        self.scope["state"][_HANG_UP] = self.transport.abort
 
     def on_headers_complete(self) -> None:
         self._in_head = False

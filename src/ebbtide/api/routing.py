@@ -22,11 +22,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import MethodNotAllowed, Streamed
+from ebbtide.api.answers import MethodNotAllowed, OutOfTime, Streamed, in_pieces
 from ebbtide.api.auth import authenticate
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import Parameter
-from ebbtide.errors import Forbidden, NotFound, UpstreamFailed
+from ebbtide.errors import Forbidden, NotFound
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
 OpenHandler = Callable[[Gateway, Request], Awaitable[Response]]
@@ -72,6 +72,13 @@ class Scraped(Admin):
     """One that the metrics token opens too, for `scrape`."""
 
     scrape: OpenHandler
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switched(Closed):
+    """One that `gate` may refuse, by raising, before the key is asked for: whoever calls learns it."""
+
+    gate: Callable[[Gateway], None]
 
 
 @dataclass(frozen=True)
@@ -122,19 +129,19 @@ class _Path:
                 if isinstance(response, Streamed):
                     seconds = settings.stream_request_timeout_seconds
                     deadline.reschedule(began + seconds)
-                await response(scope, receive, send)
+                await response(scope, receive, in_pieces(send))
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise UpstreamFailed(
-                f"The request took longer than {seconds} seconds", status=504, code="timeout"
-            ) from None
+            raise OutOfTime(seconds) from None
 
     async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
         if isinstance(endpoint, Open):
             return await endpoint.handler(self._gateway, request)
         if isinstance(endpoint, Scraped) and _is_scraper(self._gateway.metrics_token, request):
             return await endpoint.scrape(self._gateway, request)
+        if isinstance(endpoint, Switched):
+            endpoint.gate(self._gateway)
         principal = await authenticate(self._gateway.authenticator, self._gateway.sessions, request)
         if isinstance(endpoint, Admin) and principal.role < Role.ADMIN:
             raise Forbidden("Only administrators may do this: it takes the role admin")

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide import ids, tracing
 from ebbtide.api import console, oidc, ops, session
+from ebbtide.api import models as model_lists
 from ebbtide.api.admin import (
     accounts,
     audit,
@@ -31,24 +32,33 @@ from ebbtide.api.admin import (
     purges,
     requests,
 )
-from ebbtide.api.answers import answer_error
+from ebbtide.api.answers import OutOfTime, answer_error
+from ebbtide.api.anthropic import batches as message_batches
+from ebbtide.api.anthropic import messages
+from ebbtide.api.dialect import caller_of, speaks_messages
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.openai import batches, files, inference, webhook
-from ebbtide.api.protocol import LimitedProtocol
+from ebbtide.api.openai import batches, files, inference, responses, webhook
+from ebbtide.api.protocol import LimitedProtocol, hang_up
 from ebbtide.api.routing import Endpoint, build_router
-from ebbtide.api.user import account, usage
+from ebbtide.api.user import account, batch_capabilities, usage
 from ebbtide.api.user import batches as user_batches
+from ebbtide.api.user import requests as user_requests
 from ebbtide.api.visit import Visit
 from ebbtide.errors import EbbtideError, Unavailable
 
 log = structlog.get_logger(__name__)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
+    *model_lists.ROUTES,
     *inference.ROUTES,
+    *responses.ROUTES,
+    *messages.ROUTES,
+    *message_batches.ROUTES,
     *files.ROUTES,
     *batches.ROUTES,
     *webhook.ROUTES,
     *account.ROUTES,
+    *batch_capabilities.ROUTES,
     *accounts.ROUTES,
     *purges.ROUTES,
     *batch_jobs.ROUTES,
@@ -62,6 +72,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *session.ROUTES,
     *oidc.ROUTES,
     *requests.ROUTES,
+    *user_requests.ROUTES,
     *usage.ROUTES,
     *user_batches.ROUTES,
     *ops.ROUTES,
@@ -86,6 +97,8 @@ class FrontDoor:
         headers = Headers(scope=scope)
         request_id = _request_id(headers)
         scope["request_id"], scope["answer_headers"] = request_id, []
+        if speaks_messages(scope):
+            scope["answer_headers"].append((b"request-id", request_id.encode()))
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         tracing.name_request(request_id)
@@ -103,8 +116,10 @@ class FrontDoor:
             return
         if visit.status is not None:
             log.warning("answer_broken_off", path=scope["path"], reason=error.message)
+            if isinstance(error, OutOfTime):
+                hang_up(scope)
             return
-        await answer_error(error)(scope, receive, visit.send)
+        await answer_error(error, caller_of(scope), scope["request_id"])(scope, receive, visit.send)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> EbbtideError | None:
         try:

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.accounts.roles import Role
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, is_auto_name
 from ebbtide.dialects.openai.faults import with_name
-from ebbtide.dialects.openai.requests import check_batch_body, parse_line
-from ebbtide.dialects.values import ENDPOINT_AT, ENDPOINT_FOR, Target
+from ebbtide.dialects.openai.requests import parse_line
+from ebbtide.dialects.targets import CALLERS
+from ebbtide.dialects.values import ENDPOINT_AT, ENDPOINT_FOR, Target, Terms
 from ebbtide.errors import InvalidRequest
+
+Carries = Callable[[Model, Target, dict[str, object], Terms], None]
 
 ROUTE_UNAVAILABLE = "batch_route_unavailable"
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a batch's requests are held to. `endpoint` None: the first request sets it. `one_model`: files only."""
+    """What a batch's requests are held to. `endpoint` None: the first request sets it. `one_model`: files only.
+
+    `carries` raises InvalidRequest for a body that no route of the model for batch work can carry.
+    """
 
     catalog: Catalog
     role: Role
     endpoint: str | None
     one_model: bool
+    terms: Terms
+    carries: Carries
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +65,10 @@ class RequestChecker:
         try:
             self._check_url(line.url)
             self._check_unique(line.custom_id)
-            body = check_batch_body(self.target, line.body)
-            return Checked(line.custom_id, self._model_of(body.model).id, body.max_tokens)
+            body = CALLERS[self.target].check_batch_body(line.body, self._rules.terms)
+            model = self._model_of(body.model)
+            self._rules.carries(model, self.target, line.body, self._rules.terms)
+            return Checked(line.custom_id, model.id, body.max_tokens)
         except InvalidRequest as error:
             raise with_name(error, line.custom_id) from None
 

@@ -8,8 +8,9 @@ where q.queued > 0 and q.next_ready_at <= $1
 
 -- name: list_candidates
 -- Batches with items of a model to claim, most urgent first, and how their creator stands. Parked ones stay out until
--- it is time to look again. `offset 0` keeps the batch looked up by its number: on a young database, without
--- statistics, the plan is else quadratic in batches.
+-- it is time to look again; where a limit is used up a little earlier, so that the reason is told without a gap.
+-- `offset 0` keeps the batch looked up by its number: on a young database, without statistics, the plan is else
+-- quadratic in batches.
 select q.batch_no, j.account_id, j.key_id, j.expires_at, q.queued, a.role,
        may_act(a.state, k.revoked_at, k.expires_at, $2) as creator_valid,
        a.daily_quota_usd is not null or a.monthly_quota_usd is not null or a.role = any($7)
@@ -24,7 +25,9 @@ left join batch_key_state s on s.key_id = j.key_id
 where q.model = $1 and q.queued > 0 and q.next_ready_at <= $2
   and batch_may_start(j.phase, j.closing, j.results_full, j.deleted_at, j.expires_at, $2)
   and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5
-  and (u.blocked_until is null or u.blocked_until <= $2) and (s.blocked_until is null or s.blocked_until <= $2)
+  and (u.blocked_until is null or u.blocked_until <= $2 + interval '5 seconds')
+  and (s.blocked_until is null
+       or s.blocked_until <= $2 + case s.blocked_reason when 'reserved' then interval '0' else interval '5 seconds' end)
 order by j.expires_at, q.batch_no limit $6;
 
 -- name: lock_model
@@ -33,7 +36,9 @@ select pg_advisory_xact_lock(hashtextextended('ebbtide.claim.' || $1::text, 0));
 
 -- name: lock_claimable
 -- Lock batches in order; only those from which items may still be started come back.
-select no, id, account_id, key_id, target, input_id, expires_at, in_progress_at is not null as has_begun from batch_jobs
+select no, id, account_id, key_id, target, input_id, expires_at, in_progress_at is not null as has_begun,
+       anthropic_version
+from batch_jobs
 where no = any($1) and batch_may_start(phase, closing, results_full, deleted_at, expires_at, $2)
 order by no for no key update;
 

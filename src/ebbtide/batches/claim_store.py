@@ -48,6 +48,7 @@ class ClaimableBatch:
     input_id: str
     expires_at: datetime | None
     has_begun: bool = False
+    anthropic_version: str | None = None
 
 
 class ClaimedItem(msgspec.Struct, frozen=True, gc=False):

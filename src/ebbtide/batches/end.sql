@@ -128,12 +128,12 @@ delete from batch_queues where batch_no = $1;
 delete from batch_jobs where no = $1;
 
 -- name: claim_sealing
--- Take the oldest batch whose items are all final and which no living worker is sealing; one that broke here before,
--- and so is this worker's already, comes last.
+-- Take the oldest batch of $5 to $6 bytes whose items are all final and which no living worker is sealing; one that
+-- broke here before, and so is this worker's already, comes last.
 update batch_jobs set owner_no = $1
 where no = (
     select no from batch_jobs j
-    where phase = 'sealing' and deleted_at is null
+    where phase = 'sealing' and deleted_at is null and result_bytes between $5 and $6
       and api_surface = any($2) and target = any($3) and schema_version <= $4
       and not exists (select from workers w
                       where w.no = j.owner_no and w.no <> $1 and w.ended_at is null and w.lease_until > now())
@@ -141,9 +141,9 @@ where no = (
 returning id;
 
 -- name: seal
--- Publish a batch's result files and its final status, if this worker is still the one that seals it.
+-- Publish a batch's result files and its final status, if this worker is still the one that seals it; when they go.
 update batch_jobs
 set phase = 'sealed', owner_no = null, output_id = $3, error_id = $4, sealed_at = $5,
     results_expires_at = $5::timestamptz + make_interval(days => retention_days)
 where no = $1 and phase = 'sealing' and owner_no = $2 and deleted_at is null
-returning results_expires_at;
+returning least(results_expires_at, sealed_at + make_interval(secs => output_seconds));

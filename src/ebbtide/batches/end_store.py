@@ -110,9 +110,9 @@ async def purge_batch(conn: Connection, batch_no: int) -> None:
     await conn.execute(_Q["purge_batch"], batch_no)
 
 
-async def claim_sealing(conn: Connection, worker_no: int) -> str | None:
-    """The id of a batch that this worker seals from now on."""
-    batch_id: str | None = await conn.fetchval(_Q["claim_sealing"], worker_no, *KNOWN)
+async def claim_sealing(conn: Connection, worker_no: int, sizes: tuple[int, int]) -> str | None:
+    """The id of a batch that this worker seals from now on; `sizes` are the least and the most bytes of its answers."""
+    batch_id: str | None = await conn.fetchval(_Q["claim_sealing"], worker_no, *KNOWN, *sizes)
     return batch_id
 
 
@@ -125,7 +125,7 @@ class ResultFiles:
 
 
 async def seal(conn: Connection, batch_no: int, worker_no: int, files: ResultFiles, now: datetime) -> datetime | None:
-    """When the results expire; None when somebody else sealed or deleted the batch."""
+    """When the result files expire; None when somebody else sealed or deleted the batch."""
     expires: datetime | None = await conn.fetchval(
         _Q["seal"], batch_no, worker_no, files.output_id, files.error_id, now
     )

@@ -17,18 +17,19 @@ from ebbtide.accounts.quotas import check_money_left
 from ebbtide.accounts.roles import Role, refusal
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import intake_store as store
-from ebbtide.batches.checks import ROUTE_UNAVAILABLE, RequestChecker, Rules
+from ebbtide.batches.checks import ROUTE_UNAVAILABLE, Carries, RequestChecker, Rules
 from ebbtide.batches.idempotency import KeyTaken, Once, claim_key, find_replay
 from ebbtide.batches.limits import check_room_for
-from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL, Item, Job, window_end
+from ebbtide.batches.model import DUTY_CHANNEL, MESSAGE_BATCHES, WORK_CHANNEL, Item, Job, window_end
 from ebbtide.batches.progress import Moment, read_batch
+from ebbtide.batches.settle_store import finish_batches
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.clock import Clock
 from ebbtide.dialects.openai.faults import at_index, read_custom_id, with_name
-from ebbtide.dialects.openai.requests import CreateBatch, check_count
-from ebbtide.dialects.values import ENDPOINT_AT, Target
+from ebbtide.dialects.openai.requests import CreateBatch, check_count, create_target
+from ebbtide.dialects.values import ENDPOINT_AT, Target, Terms
 from ebbtide.errors import Forbidden, InvalidRequest, Unauthenticated
-from ebbtide.files.chunks import ChunkPacker
+from ebbtide.files.chunks import LONGEST_LINE, ChunkPacker
 from ebbtide.files.model import DIRECT, UPLOADED, StoredFile
 from ebbtide.files.store import get_file, insert_file
 from ebbtide.settings.snapshot import Settings
@@ -41,12 +42,20 @@ _DIRECT_NAME = "requests.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What creating a batch works with: the snapshots in force when the call came."""
+    """What creating a batch works with: the snapshots in force when the call came, and what tells whether routes can
+    carry a request.
+    """
 
     database: Database
     catalog: Catalog
     settings: Settings
     clock: Clock
+    carries: Carries
+
+    def rules(self, role: Role, version: str | None, endpoint: str | None = None) -> Rules:
+        """What the requests of a batch are held to; `endpoint` is a file's."""
+        terms = Terms(self.settings.request_limits, version)
+        return Rules(self.catalog, role, endpoint, one_model=endpoint is not None, terms=terms, carries=self.carries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +66,52 @@ class Direct:
     items: list[Item]
     lines: ChunkPacker
     digest: bytes
+    surface: str = "openai_inline"
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What goes with a new batch's requests: its metadata as JSON, and the key that makes its create safe to repeat."""
+    """What goes with a new batch's requests: its metadata as JSON, the key that makes its create safe to repeat,
+    how long its result files are wanted, and the version of the Messages API that they are written for.
+    """
 
     metadata: str | None
     once: Once | None = None
+    output_seconds: int | None = None
+    version: str | None = None
 
 
-async def create_batch(intake: Intake, principal: Principal, create: CreateBatch, once: Once | None = None) -> Job:
+async def create_batch(
+    intake: Intake, principal: Principal, create: CreateBatch, once: Once | None = None, version: str | None = None
+) -> Job:
     """Store a new batch and return it; or the batch of `once`, when another create with that key was faster.
+
+    `version` is what the call's anthropic-version says.
 
     Raises Forbidden below BATCH_MIN_ROLE; InvalidRequest naming the request or field at fault; LimitReached over a
     limit on unfinished work; Unauthenticated when key or account ended meanwhile. Nothing is stored then.
     """
     check_may_create(principal, intake.settings)
-    wish = Wish(_metadata(create), once)
+    check_version(create_target(create), version, intake.settings)
+    wish = Wish(_metadata(create), once, create.output_seconds, version)
     requests = create.requests
     if requests is not None:
         return await stored_once(intake, principal, once, lambda: _create_direct(intake, principal, requests, wish))
     return await stored_once(intake, principal, once, lambda: _create_from_file(intake, principal, create, wish))
+
+
+def check_version(target: Target | None, version: str | None, settings: Settings) -> None:
+    """Raises InvalidRequest when a batch for this target lacks an anthropic-version, or has one that it must not."""
+    allowed = settings.batch_anthropic_versions.split(",")
+    if target == "messages" and version not in allowed:
+        known = " or ".join(allowed)
+        raise InvalidRequest(
+            f"anthropic-version: a batch for /v1/messages needs this header, {known}", param="anthropic-version"
+        )
+    if target != "messages" and version is not None:
+        raise InvalidRequest(
+            "anthropic-version is not allowed: only a batch for /v1/messages has one", param="anthropic-version"
+        )
 
 
 def check_may_create(principal: Principal, settings: Settings) -> None:
@@ -106,15 +139,15 @@ async def stored_once(
 async def _create_direct(intake: Intake, principal: Principal, requests: Sequence[msgspec.Raw], wish: Wish) -> Job:
     check_count(len(requests), intake.settings.batch_max_requests)
     with ChunkPacker() as packer:
-        checked = await asyncio.to_thread(_check_requests, intake, principal, requests, packer)
+        checked = await asyncio.to_thread(_check_requests, intake, (principal.role, wish.version), requests, packer)
         return await store_direct(intake, principal, checked, wish)
 
 
 async def store_direct(intake: Intake, principal: Principal, direct: Direct, wish: Wish) -> Job:
     """Store a batch of checked requests in one transaction; it is open from the start. Raises as create_batch does."""
     now = intake.clock.now()
-    hours = intake.settings.batch_completion_window_hours
-    requests = _Requests("openai_inline", direct.target, ids.file_id(), direct.items)
+    hours = FILE_WINDOW_HOURS if direct.surface == MESSAGE_BATCHES else intake.settings.batch_completion_window_hours
+    requests = _Requests(direct.surface, direct.target, ids.file_id(), direct.items)
     new = _new_batch(intake, principal, wish, requests, _Window(now, hours, f"{hours}h" if hours else "none"))
     lines = direct.lines
     file = StoredFile(new.input_id, new.account_id, None, DIRECT, _DIRECT_NAME, lines.size, direct.digest, now, None)
@@ -124,22 +157,22 @@ async def store_direct(intake: Intake, principal: Principal, direct: Direct, wis
         await insert_file(conn, file, lines.chunks())
         batch_no = await store.insert_batch(conn, new)
         await store.add_items(conn, batch_no, direct.items, now)
+        await finish_batches(conn, [batch_no], now)  # where no request was good
         await notify(conn, WORK_CHANNEL)
         return await read_batch(conn, new.id)
 
 
 def _check_requests(
-    intake: Intake, principal: Principal, requests: Sequence[msgspec.Raw], packer: ChunkPacker
+    intake: Intake, terms: tuple[Role, str | None], requests: Sequence[msgspec.Raw], packer: ChunkPacker
 ) -> Direct:
     """Check and pack every request; runs in a thread. The first bad one raises, named by index and custom_id."""
-    checker = RequestChecker(Rules(intake.catalog, principal.role, endpoint=None, one_model=False))
-    longest = intake.settings.batch_max_line_kb * 1024
+    checker = RequestChecker(intake.rules(*terms))
     items = []
     for index, raw in enumerate(requests):
         line = memoryview(raw)
         try:
-            if len(line) > longest:
-                raise with_name(InvalidRequest(f"larger than {longest // 1024} KiB"), read_custom_id(line))
+            if len(line) > LONGEST_LINE:
+                raise with_name(InvalidRequest(f"larger than {LONGEST_LINE >> 20} MiB"), read_custom_id(line))
             checked = checker.check(line)
         except InvalidRequest as error:
             raise _at_index(error, index) from None
@@ -199,7 +232,7 @@ def _new_batch(
     """The row of a new batch: open, or validating while its requests are still to be read."""
     items = requests.items
     return store.NewBatch(
-        id=ids.batch_id(),
+        id=ids.message_batch_id() if requests.api_surface == MESSAGE_BATCHES else ids.batch_id(),
         account_id=principal.account_id,
         key_id=principal.key_id,
         api_surface=requests.api_surface,
@@ -213,6 +246,9 @@ def _new_batch(
         expires_at=window_end(window.begins, window.hours),
         total=0 if items is None else len(items),
         model=None if items is None else store.model_of(items),
+        output_seconds=wish.output_seconds,
+        anthropic_version=wish.version,
+        failed=sum(item.state == "failed" for item in items or ()),
     )
 
 

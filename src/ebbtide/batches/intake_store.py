@@ -14,14 +14,18 @@ from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 _Q = load_queries("ebbtide.batches", "intake.sql")
-_ITEM_COLUMNS = ["batch_no", "model", "ready_at", "custom_id", "chunk", "line_offset", "line_length", "max_tokens"]
+_ITEM_COLUMNS = [
+    *("batch_no", "model", "ready_at", "custom_id", "chunk", "line_offset", "line_length", "max_tokens"),
+    *("state", "error_code", "error_message", "error_status"),
+]
 _SLICE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class NewBatch:
     """The row of a batch to insert. `expires_at` None: no window. `total` is 0 until a file has been read; `model` is
-    told where all requests name one.
+    told where all requests name one. `output_seconds` is how long the result files are wanted at most; `failed` counts
+    the requests that were never good.
     """
 
     id: str
@@ -38,6 +42,9 @@ class NewBatch:
     expires_at: datetime | None
     total: int
     model: str | None = None
+    output_seconds: int | None = None
+    anthropic_version: str | None = None
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,7 @@ class Validation:
     input_id: str
     created_at: datetime
     expires_at: datetime | None
+    anthropic_version: str | None
 
 
 async def lock_creator(conn: Connection, account_id: str, key_id: str, now: datetime) -> bool:
@@ -92,6 +100,9 @@ async def insert_batch(conn: Connection, new: NewBatch) -> int:
             new.total,
             new.model,
             BATCH_SCHEMA_VERSION,
+            new.output_seconds,
+            new.anthropic_version,
+            new.failed,
         )
     )
 
@@ -101,13 +112,13 @@ async def add_items(conn: Connection, batch_no: int, items: Sequence[Item], now:
     await conn.copy_records_to_table(
         "batch_items", records=_records(batch_no, items, now), columns=_ITEM_COLUMNS, timeout=600
     )
-    waiting = Counter(item.model for item in items)
+    waiting = Counter(item.model for item in items if item.state == "queued")
     await conn.execute(_Q["insert_queues"], batch_no, list(waiting), list(waiting.values()), now)
 
 
 def model_of(items: Sequence[Item]) -> str | None:
     """The model that all of the items name; None where they name several."""
-    models = {item.model for item in items}
+    models = {item.model for item in items if item.state == "queued"}
     return models.pop() if len(models) == 1 else None
 
 
@@ -115,7 +126,9 @@ async def _records(batch_no: int, items: Sequence[Item], now: datetime) -> Async
     """The rows to copy. Encoding them is the event loop's work, so it is let go now and then."""
     for start in range(0, len(items), _SLICE):
         for i in items[start : start + _SLICE]:
-            yield batch_no, i.model, now, i.custom_id, i.chunk, i.line_offset, i.line_length, i.max_tokens
+            place = (i.chunk, i.line_offset, i.line_length)
+            error = (i.error_code, i.error_message, i.error_status)
+            yield batch_no, i.model, now, i.custom_id, *place, i.max_tokens, i.state, *error
         await asyncio.sleep(0)
 
 

@@ -13,7 +13,8 @@ from ebbtide.batches.states import FINAL_STATUSES
 from ebbtide.dialects.values import ENDPOINT_FOR, ENDPOINTS, Target
 
 # What this build can run: every query of a worker filters on these three.
-SURFACES: Final = ("openai_inline", "openai_file")
+MESSAGE_BATCHES: Final = "anthropic"  # the surface of those made through Anthropic's own Message Batches
+SURFACES: Final = ("openai_inline", "openai_file", MESSAGE_BATCHES)
 TARGETS: Final = tuple(endpoint.target for endpoint in ENDPOINTS)
 BATCH_SCHEMA_VERSION: Final = 2  # the newest it can run, and what it writes
 KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
@@ -68,6 +69,7 @@ class Job:
     cost_unknown_attempts: int
     version: int
     model: str | None
+    anthropic_version: str | None
     blocked_reason: str | None
     read_at: datetime | None
 
@@ -131,7 +133,10 @@ def window_end(created: datetime, hours: int) -> datetime | None:
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """A request that passed its checks: whose line lies at (chunk, offset, length) of the batch's input."""
+    """A request whose line lies at (chunk, offset, length) of the batch's input.
+
+    It passed its checks, or there is an error: then it has failed before anything ran.
+    """
 
     custom_id: str
     model: str
@@ -139,6 +144,13 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     line_offset: int
     line_length: int
     max_tokens: int | None
+    error_code: str | None = None
+    error_message: str | None = None
+    error_status: int | None = None
+
+    @property
+    def state(self) -> str:
+        return "queued" if self.error_code is None else "failed"
 
 
 class LineProblem(msgspec.Struct, frozen=True):

@@ -9,9 +9,11 @@ from typing import Any
 
 from asyncpg import Record
 
+from ebbtide.batches.intake_store import count_unfinished
 from ebbtide.batches.model import Job, job_from_row
 from ebbtide.batches.progress import Moment
 from ebbtide.errors import InvalidRequest
+from ebbtide.files.store import stored_bytes
 from ebbtide.page import Page
 from ebbtide.storage.pool import Database
 from ebbtide.storage.queries import load_queries
@@ -72,6 +74,16 @@ class WorkerRow:
     running: int
 
 
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """What an account has: any batch at all, unfinished batches and their unfinished requests, bytes of input files."""
+
+    has_batches: bool
+    batches: int
+    requests: int
+    file_bytes: int
+
+
 async def list_jobs(database: Database, query: JobQuery, moment: Moment) -> Page[Job]:
     """Newest first. Raises InvalidRequest for a cursor that is no batch's."""
     async with database.connection() as conn:
@@ -83,9 +95,13 @@ async def list_jobs(database: Database, query: JobQuery, moment: Moment) -> Page
     return Page(jobs[: query.limit], len(jobs) > query.limit)
 
 
-async def has_batches(database: Database, account_id: str) -> bool:
+async def read_in_use(database: Database, account_id: str) -> InUse:
+    """What an account has of batches now."""
     async with database.connection() as conn:
-        return bool(await conn.fetchval(_Q["has_batches"], account_id))
+        has_batches = bool(await conn.fetchval(_Q["has_batches"], account_id))
+        unfinished = await count_unfinished(conn, account_id)
+        weight = await stored_bytes(conn, account_id)
+    return InUse(has_batches, unfinished.batches, unfinished.requests, weight)
 
 
 async def summarise(database: Database, accounts: int) -> tuple[Sums, list[Sums]]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from ebbtide.accounts.store import Principal
-from ebbtide.batches.checks import ROUTE_UNAVAILABLE, RequestChecker, Rules
+from ebbtide.batches.checks import ROUTE_UNAVAILABLE, RequestChecker
 from ebbtide.batches.idempotency import Once
 from ebbtide.batches.intake import Direct, Intake, Wish, check_may_create, store_direct, stored_once
 from ebbtide.batches.model import Item, Job
@@ -49,25 +49,24 @@ async def retry_batch(intake: Intake, principal: Principal, batch_id: str, once:
     if not _unsuccessful_count(old):
         raise InvalidRequest("The batch has no failed, expired or cancelled requests: there is nothing to retry")
     check_count(_unsuccessful_count(old), intake.settings.batch_max_requests)
-    wish = Wish(_metadata(old), once)
+    wish = Wish(_metadata(old), once, version=old.anthropic_version)
     async with reading(intake.database, seconds=intake.settings.request_timeout_seconds, batch_no=old.no):
         return await stored_once(intake, principal, once, lambda: _store_again(intake, principal, old, wish))
 
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
-    """What lines go through on their way: the checks, the packer; `longest` is the most bytes of one line."""
+    """What lines go through on their way."""
 
     checker: RequestChecker
     packer: ChunkPacker
-    longest: int
 
 
 async def _store_again(intake: Intake, principal: Principal, old: Job, wish: Wish) -> Job:
-    checker = RequestChecker(Rules(intake.catalog, principal.role, endpoint=None, one_model=False))
+    checker = RequestChecker(intake.rules(principal.role, old.anthropic_version))
     items: list[Item] = []
     with ChunkPacker() as packer:
-        packing = _Packing(checker, packer, intake.settings.batch_max_line_kb * 1024)
+        packing = _Packing(checker, packer)
         async for rows in _unsuccessful(intake.database, old):
             for chunk, group in groupby(rows, key=itemgetter("chunk")):
                 raw = await read_chunk(intake.database, old.input_id, chunk)
@@ -101,8 +100,6 @@ def _pack_lines(packing: _Packing, rows: Sequence[Any], raw: bytes) -> list[Item
     for row in rows:
         line = whole[row["line_offset"] : row["line_offset"] + row["line_length"]]
         try:
-            if len(line) > packing.longest:
-                raise InvalidRequest(f"larger than {packing.longest // 1024} KiB")
             checked = packing.checker.check(line)
         except InvalidRequest as error:
             raise _named(error, row["custom_id"]) from None

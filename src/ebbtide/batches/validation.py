@@ -13,7 +13,7 @@ import msgspec
 
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import intake_store as store
-from ebbtide.batches.checks import RequestChecker, Rules
+from ebbtide.batches.checks import RequestChecker
 from ebbtide.batches.intake import Intake
 from ebbtide.batches.limits import check_queued
 from ebbtide.batches.model import WORK_CHANNEL, Item, LineProblem
@@ -104,7 +104,7 @@ async def validate_next(intake: Intake, worker_no: int) -> int:
         role = None if claimed is None else await store.account_role(conn, claimed.account_id)
     if claimed is None or role is None:
         return 0
-    rules = Rules(intake.catalog, Role(role), endpoint=ENDPOINT_FOR[claimed.target].url, one_model=True)
+    rules = intake.rules(Role(role), claimed.anthropic_version, ENDPOINT_FOR[claimed.target].url)
     settings = intake.settings
     reader = LineReader(
         RequestChecker(rules), max_line=settings.batch_max_line_kb * 1024, max_requests=settings.batch_max_requests

@@ -12,6 +12,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from ebbtide.accounts.roles import Role
+from ebbtide.dialects.values import Wire
 
 Kind = Literal["openai", "vllm", "sglang", "llamacpp", "ollama", "anthropic", "gemini", "standin"]
 DeploymentType = Literal["auto", "self_hosted", "provider_api"]
@@ -40,8 +41,9 @@ class Route:
     `base_url` is empty for the stand-in alone, which waits `latency` seconds before it answers. `api_keys` are taken in
     turn. At most `max_concurrency` calls run at once, None for no limit; a `reserve` one serves only while no other
     can. `api_version` is the API's, for anthropic and gemini; `priority_scheduling`: the engine runs requests by their
-    `priority`. What an administrator chose (ebbtide.catalog.policies): `batch_choice`, None where there is none;
-    `enabled`; and a `weight` of theirs, of which `configured_weight` is then the one that it replaces.
+    `priority`. `speaks`: the forms its server speaks, the preferred ones first; None for those of its kind. What an
+    administrator chose (ebbtide.catalog.policies): `batch_choice`, None where there is none; `enabled`; and a `weight`
+    of theirs, of which `configured_weight` is then the one that it replaces.
     """
 
     id: str
@@ -56,6 +58,7 @@ class Route:
     reserve: bool = False
     api_version: str | None = None
     priority_scheduling: bool = False
+    speaks: tuple[Wire, ...] | None = None
     batch_choice: bool | None = None
     enabled: bool = True
     configured_weight: float | None = None

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, NoReturn, get_args
+from typing import Annotated, Literal, NoReturn, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -39,6 +39,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
+Spoken = Literal["chat", "embeddings", "responses", "messages", "count_tokens"]
+
 BASE_URLS: Mapping[Kind, str] = {
     "anthropic": "https://api.anthropic.com",
     "gemini": "https://generativelanguage.googleapis.com",
@@ -51,6 +53,7 @@ _CHOICES: Mapping[str, Sequence[str]] = {
     "kind": get_args(Kind),
     "type": get_args(ModelType),
     "deployment_type": get_args(DeploymentType),
+    "speaks": get_args(Spoken),
     "min_role": [role.value for role in Role],
 }
 
@@ -76,6 +79,7 @@ class RouteEntry(Struct, frozen=True, forbid_unknown_fields=True):
     priority_scheduling: bool = False
     max_concurrency: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     reserve: bool = False
+    speaks: Annotated[list[Spoken], Meta(min_length=1)] | None = None
 
 
 class TimeoutsEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -126,9 +130,14 @@ def _convert(value: object, lines: Mapping[str, int]) -> ModelsFile:
         unknown = _UNKNOWN.match(what)
         if unknown:
             what, path = f"unknown key '{unknown['key']}'", f"{path}.{unknown['key']}"
-        elif what.startswith("Invalid enum value") and (choices := _CHOICES.get(path.rpartition(".")[2])):
+        elif what.startswith("Invalid enum value") and (choices := _CHOICES.get(_key_of(path))):
             what = f"{what}; it is one of {', '.join(choices)}"
         raise YamlFault(f"{where}: {what}" if where else what, lines.get(path, 1)) from error
+
+
+def _key_of(path: str) -> str:
+    """The key that a value stands under, itself or in a list."""
+    return path.rpartition(".")[2].partition("[")[0]
 
 
 class _Builder:
@@ -223,6 +232,10 @@ class _Builder:
             self._refuse(f"{path}.kind", "Anthropic's API needs a limit: give the model its max_output_tokens")
         if route.api_version is not None and route.kind not in BASE_URLS:
             self._refuse(f"{path}.api_version", "only routes of kind anthropic and gemini have an api_version")
+        if route.speaks is not None and route.kind in BASE_URLS:
+            self._refuse(f"{path}.speaks", f"a route of kind {route.kind} speaks its maker's API alone")
+        if route.speaks is not None and len(set(route.speaks)) < len(route.speaks):
+            self._refuse(f"{path}.speaks", "a target is repeated")
         if route.priority_scheduling and route.kind not in _BY_PRIORITY:
             self._refuse(f"{path}.priority_scheduling", "only routes of kind vllm and sglang have priorities")
 
@@ -248,6 +261,7 @@ class _Builder:
             priority_scheduling=entry.priority_scheduling,
             max_concurrency=entry.max_concurrency,
             reserve=entry.reserve,
+            speaks=None if entry.speaks is None else tuple(entry.speaks),
         )
 
     def _api_keys(self, entry: RouteEntry, path: str) -> tuple[str, ...]:

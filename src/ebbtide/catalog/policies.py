@@ -51,7 +51,10 @@ Choices = Mapping[tuple[str, str], Choice]
 
 
 class PolicySource:
-    """Another source's models with the stored choices on their routes; `current` is what all rooms should see."""
+    """Another source's models with the stored choices on their routes; `current` is what all rooms should see.
+
+    `off` are the routes that are out of use at the moment, by model and route id.
+    """
 
     def __init__(self, source: CatalogSource) -> None:
         self._source = source
@@ -59,6 +62,7 @@ class PolicySource:
         self._plain = EMPTY
         self._chosen = EMPTY
         self._made: dict[Route, tuple[Choice, Route]] = {}
+        self.off: frozenset[tuple[str, str]] = frozenset()
         self._refreshing = asyncio.Lock()
 
     @property
@@ -107,10 +111,11 @@ class PolicySource:
             made[route] = before if before is not None and same else (choice, choice.laid_over(model, route))
             return made[route][1]
 
-        models = []
+        models: list[Model] = []
         for model in plain.models:
             routes = tuple(chosen(model, route) for route in model.routes)
             models.append(model if routes == model.routes else replace(model, routes=routes))
+        self.off = frozenset((m.id, route.id) for m in models for route in m.routes if not route.is_in_use)
         self._plain, self._choices, self._made, self._chosen = (
             plain,
             choices,

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from ebbtide.batches.model import Job
-from ebbtide.batches.results import stream_results
+from ebbtide.batches.results import Result, stream_results
 from ebbtide.delivery.lines import result_line
 from ebbtide.errors import Conflict
 from ebbtide.files.leases import reading
 from ebbtide.storage.pool import Database
 
 
-async def export_results(database: Database, job: Job, seconds: float) -> AsyncIterator[bytes]:
-    """The lines, some at a time, under a lease that keeps the results for `seconds` whatever is deleted meanwhile.
-
-    Raises Conflict while the batch has not ended.
-    """
+def export_results(database: Database, job: Job, seconds: float) -> AsyncIterator[bytes]:
+    """The lines in the shape of OpenAI's files; as export_lines. Raises Conflict while the batch has not ended."""
     check_ended(job)
+    return export_lines(database, job, seconds, result_line)
+
+
+async def export_lines(
+    database: Database, job: Job, seconds: float, line: Callable[[Result], bytes]
+) -> AsyncIterator[bytes]:
+    """The lines of an ended batch, some at a time, under a lease that keeps its results for `seconds` whatever is
+    deleted meanwhile.
+    """
     async with reading(database, seconds=seconds, batch_no=job.no):
         async for results in stream_results(database, job):
-            yield b"".join([result_line(result) for result in results])
+            yield b"".join([line(result) for result in results])
 
 
 def check_ended(job: Job) -> None:

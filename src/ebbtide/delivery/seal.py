@@ -1,7 +1,7 @@
 """Freezing a finished file batch: its results become an output file and an error file, then it is published.
 
-One worker seals a batch at a time. Nothing shows before the last transaction; after a crash it is done again from the
-start, with the same bytes, and what was half written is dropped.
+One worker seals a batch at a time, a small and a large one side by side. Nothing shows before the last transaction;
+after a crash it is done again from the start, with the same bytes, and what was half written is dropped.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final, TypeAlias
 
 import structlog
 
@@ -24,6 +25,12 @@ from ebbtide.files.chunks import ChunkPacker
 from ebbtide.storage.pool import Connection, Database
 
 log = structlog.get_logger(__name__)
+
+Sizes: TypeAlias = tuple[int, int]
+"""Bytes of answers, from the one to the other."""
+ANY: Final[Sizes] = (0, 2**63 - 1)
+SMALL: Final[Sizes] = (0, 16 << 20)
+LARGE: Final[Sizes] = (SMALL[1] + 1, ANY[1])
 
 
 class Superseded(Exception):
@@ -77,10 +84,10 @@ class ResultWriter:
         self._packer.close()
 
 
-async def seal_next(database: Database, worker_no: int, clock: Clock) -> int:
-    """Seal the batch that has waited longest; 0 when none waits."""
+async def seal_next(database: Database, worker_no: int, clock: Clock, sizes: Sizes = ANY) -> int:
+    """Seal the batch of `sizes` that has waited longest; 0 when none waits. Sizes sealed side by side never overlap."""
     async with database.transaction() as conn:
-        batch_id = await end_store.claim_sealing(conn, worker_no)
+        batch_id = await end_store.claim_sealing(conn, worker_no, sizes)
         if batch_id is None:
             return 0
         job = await read_batch(conn, batch_id)

@@ -24,12 +24,20 @@ class Text(msgspec.Struct, frozen=True, tag=True):
 
 
 class Image(msgspec.Struct, frozen=True, tag=True):
-    """Either `data` (base64, with its `media_type`) or `url` (https)."""
+    """Either `data` (base64, with its `media_type`) or `url` (https). `detail`: how closely it is to be looked at, None
+    where that is left to the model.
+    """
 
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
+    detail: Literal["low", "high"] | None = None
     path: str = ""
+
+    def refuse_detail(self) -> None:
+        """Raises InvalidRequest where it says more than a server of another make can be told."""
+        if self.detail is not None:
+            raise cannot(f"{self.path.rpartition('.')[0]}.detail", "the model's server takes auto alone")
 
 
 class ToolCall(msgspec.Struct, frozen=True, tag=True):
@@ -43,12 +51,24 @@ class ToolCall(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToolResult(msgspec.Struct, frozen=True, tag=True):
-    """What a tool gave back. `name` is the tool's, None where no call of that id came before."""
+    """What a tool gave back; `failed`: its caller says that this is an error.
+
+    `name` is the tool's, None where no call of that id came before.
+    """
 
     call_id: str
-    text: str
+    parts: tuple[Text | Image, ...]
     name: str | None = None
+    failed: bool = False
     path: str = ""
+
+    @property
+    def text(self) -> str:
+        """What it says, where it says nothing but text. Raises InvalidRequest for an image."""
+        for part in self.parts:
+            if isinstance(part, Image):
+                raise cannot(part.path, "the model's server takes no image from a tool")
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
 class Thought(msgspec.Struct, frozen=True, tag=True):
@@ -84,9 +104,11 @@ class ToolChoice(msgspec.Struct, frozen=True):
 
 
 class Format(msgspec.Struct, frozen=True):
-    """What the answer's text must be: any JSON, or JSON by `schema`."""
+    """What the answer's text must be: any JSON, or JSON by `schema`, which `name` labels and `strict` enforces."""
 
     schema: dict[str, object] | None = None
+    name: str | None = None
+    strict: bool | None = None
 
 
 class Sampling(msgspec.Struct, frozen=True):
@@ -99,7 +121,11 @@ class Sampling(msgspec.Struct, frozen=True):
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """A request. None and empty where it does not say; `user` is the caller's own name for an end user."""
+    """A request. None and empty where it does not say; `user` is the caller's own name for an end user.
+
+    `thinking_tokens` is the most that may be spent on reasoning before the answer; `continues` the path of the
+    assistant's last message where the answer is to go on from it.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
@@ -111,13 +137,18 @@ class Conversation(msgspec.Struct, frozen=True):
     max_tokens: int | None = None
     count: int | None = None
     effort: Effort | None = None
+    thinking_tokens: int | None = None
+    continues: str | None = None
     user: tuple[str, str] | None = None  # the field that said it, and what it said
     tier: Literal["auto", "default"] | None = None
 
 
 class Choice(msgspec.Struct, frozen=True):
+    """`matched` is the stop sequence that ended it, where one did and it was told."""
+
     parts: tuple[Part, ...]
     finish: Finish
+    matched: str | None = None
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -167,6 +198,7 @@ class CallPiece(msgspec.Struct, frozen=True):
 class End(msgspec.Struct, frozen=True):
     choice: int
     finish: Finish
+    matched: str | None = None
 
 
 Piece: TypeAlias = TextPiece | ThoughtPiece | ThoughtEnd | CallStart | CallPiece | End
@@ -183,6 +215,27 @@ class Embed(msgspec.Struct, frozen=True):
 class Embedded(msgspec.Struct, frozen=True):
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage | None
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """What a request to a server says beside the conversation.
+
+    `max_tokens` is for one that names none where the API demands it; `version` the API's, where it has versions;
+    `extras` are members that this server takes beyond its API's own.
+    """
+
+    model: str
+    version: str = ""
+    max_tokens: int = 4096
+    stream: bool = False
+    extras: frozenset[str] = frozenset()
+
+
+class Named(msgspec.Struct, frozen=True):
+    """What an answer says beside the model's words: the model as the caller named it, and when (Unix seconds)."""
+
+    model: str
+    created: int
 
 
 def cannot(path: str, problem: str) -> InvalidRequest:

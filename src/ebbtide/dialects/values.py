@@ -12,12 +12,15 @@ import msgspec
 
 from ebbtide.errors import InvalidRequest
 
-Target = Literal["chat", "embeddings", "responses", "messages", "gemini"]
+Target = Literal["chat", "embeddings", "responses", "messages", "count_tokens", "gemini"]
+Wire = Literal["chat", "embeddings", "responses", "messages", "count_tokens", "gemini", "gemini_embeddings"]
+"""What a server may speak: a target, or a form in which no caller speaks."""
 
 MAX_DEPTH = 64
 MAX_VALUES = 1_000_000
 REQUEST_DEPTH = MAX_DEPTH + 1  # of a batch's request: its body may nest as deep as it may when sent on its own
 MAX_TOKENS = 2**31 - 1
+MAX_MODEL = 256
 BOM = b"\xef\xbb\xbf"
 
 _CROWDABLE = 1024 * 1024  # bytes up to which a crowd of values stays small enough
@@ -26,6 +29,13 @@ _LINE_BREAKS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b
 _decode = msgspec.json.Decoder().decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+
+
+class _Named(msgspec.Struct, gc=False):
+    model: str
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
 
 
 class Endpoint(msgspec.Struct, frozen=True, gc=False):
@@ -40,6 +50,8 @@ class Endpoint(msgspec.Struct, frozen=True, gc=False):
 ENDPOINTS = (
     Endpoint("chat", "/v1/chat/completions", "/chat/completions", "chat"),
     Endpoint("embeddings", "/v1/embeddings", "/embeddings", "embedding"),
+    Endpoint("responses", "/v1/responses", "/responses", "chat"),
+    Endpoint("messages", "/v1/messages", "/messages", "chat"),
 )
 ENDPOINT_AT = {endpoint.url: endpoint for endpoint in ENDPOINTS}
 ENDPOINT_FOR = {endpoint.target: endpoint for endpoint in ENDPOINTS}
@@ -64,6 +76,25 @@ def sum_usages(usages: Iterable[Usage]) -> Usage:
         for at, tokens in enumerate(msgspec.structs.astuple(usage)):
             totals[at] += tokens
     return Usage(*totals)
+
+
+class Limits(msgspec.Struct, frozen=True, gc=False):
+    """How much one request may hold; content parts are counted over all its messages."""
+
+    messages: int = 10_000
+    content_parts: int = 10_000
+    tools: int = 512
+    stop_sequences: int = 64
+
+
+class Terms(msgspec.Struct, frozen=True, gc=False):
+    """What a body is checked under: the limits in force, and the API version where its dialect has versions."""
+
+    limits: Limits = Limits()
+    version: str | None = None
+
+
+STANDARD = Terms()
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):
@@ -93,6 +124,18 @@ class UpstreamError(msgspec.Struct, frozen=True, gc=False):
     message: str
     code: str | None = None
     param: str | None = None
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An upstream's error, the HTTP status it amounts to, and seconds to wait where its body told them."""
+
+    error: UpstreamError
+    status: int
+    retry_after: float | None = None
+
+
+class MalformedAnswer(ValueError):
+    """An upstream's 200 that is not a JSON object in UTF-8. Sending the request again would most likely not help."""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -161,6 +204,26 @@ def members_replaced(raw: bytes, changes: dict[str, object]) -> bytes:
     `raw` has passed check_json and is an object. Of equal keys only the last one is kept.
     """
     return _encode({**_decode_members(raw), **changes})
+
+
+def with_model(raw: bytes, model: str, **extra: object) -> bytes:
+    """The checked body `raw` with `model`, and `extra` top-level members, replaced or added.
+
+    Every other member's value keeps its bytes. Nothing to change: `raw` itself.
+    """
+    if not extra and _names_only(raw, model):
+        return raw
+    return members_replaced(raw, {"model": model, **extra})
+
+
+def named_model(raw: bytes) -> str:
+    """The model that a checked body names."""
+    return _decode_named(raw).model
+
+
+def _names_only(raw: bytes, model: str) -> bool:
+    """Whether `raw` names `model` and surely has no second `model` key, which an upstream might read instead."""
+    return named_model(raw) == model and raw.count(b'"model"') == 1 and b"\\u" not in raw
 
 
 def one_line(json: bytes) -> bytes:

@@ -6,7 +6,8 @@ may already have begun to generate. A refusal (401, 429) proves that it has not:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -21,7 +22,7 @@ from ebbtide.dispatch.outcome import (
     began_nothing,
     may_fail_over,
 )
-from ebbtide.dispatch.plan import nothing_free
+from ebbtide.dispatch.plan import OUT_OF_USE, nothing_free
 from ebbtide.dispatch.standing import Pass, Standing
 
 
@@ -55,7 +56,7 @@ class Course:
         self._left = list(routes)
         self._timeouts = timeouts
         self._stand = stand
-        self._keys_tried = 0
+        self._keys_tried: Counter[str] = Counter()
         self._failed: list[Failed] = []
         self._lost = 0
 
@@ -79,6 +80,10 @@ class Course:
     def ready_in(self, now: float) -> float | None:
         """Seconds until the circuit and keys of a route that is left let a call through; None when none is left."""
         return min((self._stand(route).ready_in(now) for route in self._left), default=None)
+
+    def pass_over(self, off: Container[tuple[str, str]]) -> None:
+        """Go nowhere that is out of use by now; `off` by model and route id."""
+        self._left = [route for route in self._left if (self.call.model.id, route.id) not in off]
 
     def take_off(self, way: Way) -> None:
         """Another call of this request is to go elsewhere than where `way` goes."""
@@ -107,8 +112,11 @@ class Course:
         return Others(len(failed) + self._lost, used, unknown)
 
     def report(self, now: float) -> Failed:
-        """What the caller is told when nothing is left to try: the first failure, unless a later one is final."""
-        if not self._failed:
+        """What the caller is told when nothing is left to try: the first failure, unless a later one is final.
+
+        That a route cannot carry the request counts only where no other can.
+        """
+        if self._left and all(one.kind == "unsupported" for one in self._failed):
             return self._not_free(now)
         told = next((one for one in self._failed if not self._may_pass(one)), None) or next(
             (one for one in self._failed if one.kind != "unsupported"), self._failed[0]
@@ -118,6 +126,8 @@ class Course:
 
     def _not_free(self, now: float) -> Failed:
         wait = self.ready_in(now)
+        if wait is None:
+            return nothing_free(OUT_OF_USE)
         if not wait:
             return nothing_free("All servers of this model are busy", 1.0)
         return nothing_free("No server of this model is well at the moment", wait)
@@ -126,8 +136,10 @@ class Course:
         return failed.kind == "unsupported" or may_fail_over(failed, self.call.source)
 
     def _has_another_key(self, way: Way, failed: Failed) -> bool:
-        self._keys_tried += 1
-        return failed.status in (401, 429) and self._keys_tried < len(way.standing.keys)
+        if failed.status not in (401, 429):
+            return False
+        self._keys_tried[way.route.id] += 1
+        return self._keys_tried[way.route.id] < len(way.standing.keys)
 
 
 def _endpoint(route: Route) -> str:

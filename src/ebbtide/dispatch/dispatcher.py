@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,6 +23,7 @@ from ebbtide.dispatch.affinity import Affinity
 from ebbtide.dispatch.breaker import BreakerRules
 from ebbtide.dispatch.course import Course, Departure, Way
 from ebbtide.dispatch.failures import FailureLog
+from ebbtide.dispatch.kinds import headers_from, wire_of
 from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts
 from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes, usable_routes
 from ebbtide.dispatch.race import race
@@ -42,10 +43,14 @@ Ask: TypeAlias = Callable[[Course, Way], Awaitable[Answered | Streaming | Failed
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What settings say about routing. `affinity_seconds` 0: conversations stay nowhere."""
+    """What settings and administrators say about routing. `affinity_seconds` 0: conversations stay nowhere.
+
+    `off` are the routes out of use, by model and route id: calls that wait for room go there no more either.
+    """
 
     breaker: BreakerRules = field(default_factory=BreakerRules)
     affinity_seconds: float = 300.0
+    off: frozenset[tuple[str, str]] = frozenset()
 
 
 class Dispatcher:
@@ -124,9 +129,13 @@ class Dispatcher:
         return None if None in free else max(sum(filter(None, free)) + running, 0)
 
     def health(self) -> Sequence[RouteHealth]:
-        """How every route stands that was used or looked at."""
+        """How every route stands that was used or looked at, and is configured (see `retain`)."""
         now = self._monotonic()
         return [standing.health(now) for standing in self._standings]
+
+    def retain(self, models: Iterable[Model]) -> None:
+        """These are the models now: what is known of any other route is forgotten once nothing runs on it."""
+        self._standings.retain(models)
 
     @contextmanager
     def _counted(self, call: Call) -> Iterator[None]:
@@ -173,15 +182,20 @@ class Dispatcher:
         return course.report(self._monotonic())
 
     def _hedge(self, course: Course) -> Way | None:
-        way = course.next(self._monotonic())
+        way = self._next(course, self._monotonic())
         self.hedges += way is not None
         return way
+
+    def _next(self, course: Course, now: float) -> Way | None:
+        if off := self._rules().off:
+            course.pass_over(off)
+        return course.next(now)
 
     async def _enter(self, course: Course) -> Way | None:
         """The next way, once there is room on one; batched requests wait for a circuit to let them through too."""
         call, now = course.call, self._monotonic()
         until = min(course.ends_at, now + _PATIENCE[call.source])
-        while (way := course.next(now)) is None and now < until:
+        while (way := self._next(course, now)) is None and now < until:
             ready_in = course.ready_in(now)
             if ready_in is None or (ready_in and call.source == "interactive"):
                 break
@@ -214,8 +228,7 @@ class Dispatcher:
             body = await by_weight(len(call.body), body_for, call, route, stream=False)
         except InvalidRequest as error:
             return unsupported(error, asked)
-        request = Request(route, call.target, body, way.timeouts, call.max_bytes, way.entered.key)
-        return await self._judge(await self._sender.post(request), asked)
+        return await self._judge(await self._sender.post(_request(call, way, body)), asked)
 
     async def _open(self, course: Course, way: Way) -> Streaming | Failed:
         async with AsyncExitStack() as stack:
@@ -238,8 +251,7 @@ class Dispatcher:
             body = await by_weight(len(call.body), body_for, call, way.route, stream=True)
         except InvalidRequest as error:
             return unsupported(error, asked)
-        request = Request(way.route, call.target, body, way.timeouts, call.max_bytes, way.entered.key)
-        reply = await stack.enter_async_context(self._sender.stream(request))
+        reply = await stack.enter_async_context(self._sender.stream(_request(call, way, body)))
         if isinstance(reply, Opened):
             stack.push_async_callback(reply.pieces.aclose)
             streaming = Streaming(reply, asked, int(self._clock.now().timestamp()))
@@ -268,6 +280,13 @@ class Dispatcher:
     async def _judge(self, reply: Reply | Broken, asked: Asked) -> Outcome:
         size = len(reply.body) if isinstance(reply, Reply) else 0
         return await by_weight(size, judge, reply, asked, self._clock)
+
+
+def _request(call: Call, way: Way, body: bytes) -> Request:
+    wire = wire_of(way.route, call.target)
+    assert wire is not None  # or there would be no body
+    headers = headers_from(call, way.route, wire)
+    return Request(way.route, wire, body, way.timeouts, call.max_bytes, way.entered.key, headers)
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,7 @@ Labels are what the operator configured: a model's own id and a route's id, neve
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from decimal import Decimal
@@ -53,8 +53,9 @@ class ObservedDispatcher(Dispatcher):
         finally:
             seen.stream_ended(opened, time.monotonic() - began)
 
-    def gauges(self) -> list[Sample]:
-        """What runs now, and how the routes stand."""
+    def gauges(self, models: Iterable[Model]) -> list[Sample]:
+        """What runs now, and how the routes stand of the models that there are now."""
+        self.retain(models)
         samples: list[Sample] = [(metrics.IN_FLIGHT, key, float(count)) for key, count in list(self.in_flight.items())]
         for standing in self.health():
             labels = (standing.model, standing.route)
@@ -166,7 +167,7 @@ class ObservedSender(Sender):
 
 
 def _span(request: Request) -> tracing.Span:
-    span = tracing.start_span(f"upstream {request.target}", "client")
+    span = tracing.start_span(f"upstream {request.wire}", "client")
     span.set("ebbtide.model", _model.get())
     span.set("ebbtide.route", request.route.id)
     return span

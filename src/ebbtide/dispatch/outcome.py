@@ -68,7 +68,8 @@ class Call(msgspec.Struct, frozen=True):
     """One request to a model. `body` is what the client sent; `requested` is the model's name as the client wrote it.
 
     `max_bytes` limits the answer; `timeouts` replaces the dispatcher's own; `asks_usage` whether the caller of a
-    stream wants to see its usage frame; `caller` names whose conversations stay on one route, None for none.
+    stream wants to see its usage frame; `caller` names whose conversations stay on one route, None for none; `version`
+    and `beta` are the caller's headers of the Messages API.
     """
 
     target: Target
@@ -80,6 +81,8 @@ class Call(msgspec.Struct, frozen=True):
     timeouts: Timeouts | None = None
     asks_usage: bool = False
     caller: str | None = None
+    version: str | None = None
+    beta: str | None = None
 
 
 class Others(msgspec.Struct, frozen=True, gc=False):

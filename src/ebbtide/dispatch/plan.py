@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Final
 
 from ebbtide.catalog.model import Model, Route
 from ebbtide.dispatch.outcome import Failed, Source
+
+OUT_OF_USE: Final = "No route of this model is in use at the moment"
 
 
 def usable_routes(model: Model, source: Source) -> list[Route]:
@@ -47,7 +50,7 @@ def nothing_planned(model: Model, source: Source) -> Failed:
             message="No route of this model may be used for batch work",
             sent=False,
         )
-    return nothing_free("No route of this model is in use at the moment")
+    return nothing_free(OUT_OF_USE)
 
 
 def nothing_free(message: str, retry_after: float | None = None) -> Failed:

@@ -10,13 +10,12 @@ import msgspec
 
 from ebbtide.catalog.model import Route
 from ebbtide.clock import Clock
-from ebbtide.dialects.openai.responses import MalformedAnswer, usage_of
-from ebbtide.dialects.values import Target, UpstreamError, Usage
+from ebbtide.dialects.values import MalformedAnswer, UpstreamError, Usage
 from ebbtide.dispatch.outcome import Answered, Call, ErrorCode, Failed, Outcome
 from ebbtide.dispatch.retry_after import queued_seconds, retry_seconds
 from ebbtide.dispatch.scrub import safe_code, scrub
 from ebbtide.dispatch.send import Broken, Reply
-from ebbtide.dispatch.translation import answer_of, error_of
+from ebbtide.dispatch.translation import answer_of, error_of, usage_of
 from ebbtide.errors import InvalidRequest
 
 # Any other 4xx is invalid_request, any other status upstream_error.
@@ -109,14 +108,14 @@ def _judge_ok(reply: Reply, asked: Asked, clock: Clock) -> Outcome:
     try:
         answer = answer_of(call, asked.route, reply.body, int(clock.now().timestamp()))
     except MalformedAnswer:
-        return judge_broken(Broken("malformed", sent=True), asked, _salvaged_usage(call.target, reply.body))
+        return judge_broken(Broken("malformed", sent=True), asked, _salvaged_usage(asked, reply.body))
     if answer.error is not None:
         return judge_told(answer.error, _told_status(reply.body), asked, answer.usage)
     return Answered(answer.body, answer.usage, asked.route.id)
 
 
 def _judge_status(reply: Reply, asked: Asked, clock: Clock) -> Failed:
-    told = error_of(asked.route, reply.body, reply.status)
+    told = error_of(asked.call, asked.route, reply.body, reply.status)
     error = told.error
     failed = judge_told(error, told.status, asked)
     if reply.status == 503 and error.code == "model_queued":
@@ -142,10 +141,10 @@ def _told_status(body: bytes) -> int:
     return code if 400 <= code <= 599 else 502
 
 
-def _salvaged_usage(target: Target, body: bytes) -> Usage | None:
+def _salvaged_usage(asked: Asked, body: bytes) -> Usage | None:
     """What an unusable answer says it used. The lenient parser on purpose: a known charge stays recorded."""
     try:
         answer = json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
-    return usage_of(target, answer.get("usage")) if isinstance(answer, dict) else None
+    return usage_of(asked.call, asked.route, answer) if isinstance(answer, dict) else None

@@ -7,7 +7,8 @@ kept, proxies of the environment not used. What is told apart here is what the r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import io
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +23,7 @@ from yarl import URL
 
 from ebbtide import tracing
 from ebbtide.catalog.model import Route
-from ebbtide.dialects.values import Target
+from ebbtide.dialects.values import Wire
 from ebbtide.dispatch import standin
 from ebbtide.dispatch.kinds import headers_of, url_of
 from ebbtide.dispatch.outcome import Timeouts
@@ -30,6 +31,7 @@ from ebbtide.errors import UpstreamFailed
 
 # Servers commonly close an idle connection after five seconds; using one just then would lose a request.
 _KEEPALIVE_SECONDS = 4.0
+_AT_ONCE = 256 * 1024  # a larger body goes out piece by piece
 _MAX_ERROR_BYTES = 256 * 1024
 _MAX_LIST_BYTES = 16 * 1024 * 1024
 _LIST_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=5)
@@ -76,14 +78,18 @@ class StreamBroken(Exception):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One POST to one route, with the API key to use, if any."""
+    """One POST to one route, with the API key to use, if any.
+
+    `headers` are those that the caller's own go over into.
+    """
 
     route: Route
-    target: Target
+    wire: Wire
     body: bytes
     timeouts: Timeouts
     max_bytes: int
     key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Sender:
@@ -91,7 +97,7 @@ class Sender:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._prepared: WeakKeyDictionary[Route, dict[tuple[Target, str | None, bool], _Prepared]] = WeakKeyDictionary()
+        self._prepared: WeakKeyDictionary[Route, dict[tuple[Wire, str | None, bool], _Prepared]] = WeakKeyDictionary()
 
     async def __aenter__(self) -> Sender:
         return self
@@ -158,8 +164,8 @@ class Sender:
         url, headers = self._prepare(request, stream=stream)
         asked = self._open().post(
             url,
-            data=request.body,
-            headers=_of_request(headers),
+            data=request.body if len(request.body) <= _AT_ONCE else io.BytesIO(request.body),
+            headers=_of_request(headers, request.headers),
             timeout=_client_timeout(request.timeouts),
             allow_redirects=False,
         )
@@ -188,13 +194,13 @@ class Sender:
 
     def _prepare(self, request: Request, *, stream: bool) -> _Prepared:
         prepared = self._prepared.setdefault(request.route, {})
-        asked = (request.target, request.key, stream)
+        asked = (request.wire, request.key, stream)
         if asked not in prepared:
             headers = CIMultiDict(
                 {"Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "ebbtide"}
             )
             headers.update(headers_of(request.route, request.key))
-            prepared[asked] = URL(url_of(request.route, request.target, stream=stream)), headers
+            prepared[asked] = URL(url_of(request.route, request.wire, stream=stream)), headers
         return prepared[asked]
 
 
@@ -205,10 +211,14 @@ class _NoFirstByte(TimeoutError):
     """An answer did not begin in time."""
 
 
-def _of_request(headers: CIMultiDict[str]) -> CIMultiDict[str]:
-    """A route's headers, with what tells of the request that is running."""
+def _of_request(headers: CIMultiDict[str], own: Sequence[tuple[str, str]]) -> CIMultiDict[str]:
+    """A route's headers, with the request's own and what tells of the request that is running."""
     told = tracing.outgoing_headers()
-    return CIMultiDict(headers, **told) if told else headers
+    if not told and not own:
+        return headers
+    headers = CIMultiDict(headers, **told)
+    headers.update(own)
+    return headers
 
 
 @lru_cache(maxsize=64)
@@ -282,7 +292,7 @@ async def _pieces(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, Non
 async def _ask_standin(request: Request) -> Reply:
     if request.route.latency:
         await asyncio.sleep(request.route.latency)
-    target: Literal["chat", "embeddings"] = "embeddings" if request.target == "embeddings" else "chat"
+    target: Literal["chat", "embeddings"] = "embeddings" if request.wire == "embeddings" else "chat"
     return Reply(200, standin.answer(target, request.body, request.route.model))
 
 

@@ -5,7 +5,7 @@ Kept by model and route id, so that it outlives a change of the configuration th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -178,6 +178,13 @@ class Standings:
                 standing.follow(route)
             self._by_route[route] = standing
         return standing
+
+    def retain(self, models: Iterable[Model]) -> None:
+        """Forget the routes that none of the models has any more, once nothing runs on them."""
+        configured = {(model.id, route.id) for model in models for route in model.routes}
+        for name, standing in list(self._by_name.items()):
+            if name not in configured and not standing.limiter.in_flight:
+                del self._by_name[name]
 
     def __iter__(self) -> Iterator[Standing]:
         return iter(self._by_name.values())

@@ -9,7 +9,8 @@ from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import NO_OTHERS, Failed, Others, as_error
 from ebbtide.dispatch.replies import Asked, judge_broken, judge_told
 from ebbtide.dispatch.send import Broken, Opened, StreamBroken
-from ebbtide.dispatch.translation import stream_of, told_status
+from ebbtide.dispatch.translation import stream_of
+from ebbtide.errors import EbbtideError
 
 
 class Streaming:
@@ -62,6 +63,10 @@ class Streaming:
         if self.failed is not None:
             raise as_error(self.failed)
 
+    def fail(self, error: EbbtideError, request_id: str) -> bytes:
+        """The event that ends the stream where it broke."""
+        return self._chat.fail(error, request_id)
+
     def keep(self, close: Callable[[], Awaitable[None]]) -> None:
         """Let `close` be what closes the stream."""
         self._close = close
@@ -90,7 +95,7 @@ class Streaming:
     def _failure(self, broken: Broken | None) -> Failed | None:
         chat, asked = self._chat, self._asked
         if chat.error is not None:
-            return judge_told(chat.error, told_status(chat), asked, chat.usage)
+            return judge_told(chat.error, chat.status, asked, chat.usage)
         if chat.done:
             return None
         return judge_broken(broken or Broken("reset", sent=True), asked, chat.usage)

@@ -1,136 +1,190 @@
-"""Carrying a call to a server of another language and its answer back, by way of the neutral form. No I/O.
-
-OpenAI is what callers speak; a server that speaks it too gets and gives bytes untouched (ebbtide.dispatch.kinds).
+"""Carrying a call to a server and its answer back: untouched where the server speaks the caller's form, else by way of
+the neutral form. No I/O.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from ebbtide.catalog.model import Route
-from ebbtide.dialects.anthropic import requests as anthropic_requests
-from ebbtide.dialects.anthropic import responses as anthropic_responses
-from ebbtide.dialects.anthropic.stream import MessageEvents
-from ebbtide.dialects.base import Stream
-from ebbtide.dialects.gemini import requests as gemini_requests
-from ebbtide.dialects.gemini import responses as gemini_responses
-from ebbtide.dialects.gemini.stream import GeneratedEvents
-from ebbtide.dialects.openai.completions import Chunks, Named, write_completion, write_embeddings
-from ebbtide.dialects.openai.conversation import read_conversation, read_embed
-from ebbtide.dialects.openai.responses import MalformedAnswer, read_answer, read_error
-from ebbtide.dialects.openai.stream import DONE, ChatStream
-from ebbtide.dialects.values import Answer, UpstreamError, Usage
-from ebbtide.dispatch.kinds import KINDS, anthropic_version, gemini_model, is_translated, plain_body
+from ebbtide.catalog.model import Model, Route
+from ebbtide.dialects.base import Caller, Pieces, Stream, Writer
+from ebbtide.dialects.conversation import Named, Piece, Sent, cannot
+from ebbtide.dialects.openai.responses import read_error
+from ebbtide.dialects.targets import CALLERS, SERVERS
+from ebbtide.dialects.values import Answer, MalformedAnswer, Target, Terms, Told, UpstreamError, Usage, Wire
+from ebbtide.dispatch.kinds import KINDS, anthropic_version, fitted, gemini_model, wire_of
 from ebbtide.dispatch.outcome import Call
+from ebbtide.errors import EbbtideError, InvalidRequest
 
-_FALLBACK_TOKENS = 4096  # of a model whose limit nobody stated; the models file asks for it
-
-
-class Told(msgspec.Struct, frozen=True):
-    """An upstream's error, the HTTP status it amounts to, and seconds to wait where its body told them."""
-
-    error: UpstreamError
-    status: int
-    retry_after: float | None = None
+_FALLBACK_TOKENS: Final = 4096  # of a model whose limit nobody stated; the models file asks for it
 
 
 def body_for(call: Call, route: Route, *, stream: bool) -> bytes:
     """The body that a route's server takes. Raises InvalidRequest naming what it cannot carry."""
-    language = KINDS[route.kind].language
-    if language == "openai":
-        return plain_body(call, route, stream=stream)
-    if call.target == "embeddings":
-        return gemini_requests.write_embed(read_embed(call.body), gemini_model(route))
-    asked = read_conversation(call.body)
-    if language == "gemini":
-        return gemini_requests.write_request(asked)
-    most = call.model.max_output_tokens or _FALLBACK_TOKENS
-    sent = anthropic_requests.Sent(route.model, anthropic_version(route), most, stream)
-    return anthropic_requests.write_request(asked, sent)
+    wire = _wire(call.target, route)
+    caller = CALLERS[call.target]
+    sent = _sent(call, route, stream=stream)
+    if wire == call.target:
+        if wire in KINDS[route.kind].inside:
+            _translated(call, "chat", sent)
+        return caller.pass_body(fitted(call.body, wire, call, route), sent)
+    return fitted(_translated(call, wire, sent), wire, call, route)
+
+
+def _translated(call: Call, wire: Wire, sent: Sent) -> bytes:
+    caller = CALLERS[call.target]
+    _refuse_headers(call)
+    asked = caller.read_request(call.body)
+    try:
+        return SERVERS[wire].write_request(asked, sent)
+    except InvalidRequest as error:
+        raise _in_words_of(caller, error) from None
+
+
+def _in_words_of(caller: Caller, error: InvalidRequest) -> InvalidRequest:
+    """The same complaint, naming the field as the caller's form does."""
+    path = error.param or ""
+    for pattern, ours in caller.paths:
+        path = pattern.sub(ours, path)
+    problem = error.message.removeprefix(f"{error.param}: ")
+    return InvalidRequest(f"{path}: {problem}", param=path, code=error.code) if path else error
+
+
+def check_carried(model: Model, target: Target, body: dict[str, object], terms: Terms) -> None:
+    """Raises InvalidRequest when none of a model's routes for batch work can carry a request: the first one's."""
+    routes = [route for route in model.routes if route.batch_allowed]
+    if any(_takes_all(route, target) for route in routes):
+        return
+    call = Call(target, model, msgspec.json.encode(body), model.id, "batch", version=terms.version)
+    refusals = []
+    for route in routes:
+        try:
+            body_for(call, route, stream=False)
+        except InvalidRequest as error:
+            refusals.append(error)
+            continue
+        return
+    if refusals:
+        raise refusals[0]
+
+
+def _takes_all(route: Route, target: Target) -> bool:
+    """Whether the server takes whatever a request of this target says."""
+    return wire_of(route, target) == target and target not in KINDS[route.kind].inside
+
+
+def serves(model: Model, target: Target) -> bool:
+    """Whether any route of the model can be asked for a target."""
+    return any(wire_of(route, target) is not None for route in model.routes)
 
 
 def answer_of(call: Call, route: Route, body: bytes, created: int) -> Answer:
     """A 200 as the caller gets it. Raises MalformedAnswer."""
-    if not is_translated(route):
-        return read_answer(call.target, body, call.requested)
-    named = Named(call.requested, created)
+    wire, caller = _wire(call.target, route), CALLERS[call.target]
+    if wire == call.target:
+        return caller.pass_answer(body, call.requested)
     try:
-        if call.target == "embeddings":
-            packed = read_embed(call.body).packed
-            embedded = gemini_responses.read_vectors(body)
-            return Answer(write_embeddings(embedded, named, packed=packed), embedded.usage)
-        if KINDS[route.kind].language == "gemini":
-            completion = gemini_responses.read_generated(body)
-        else:
-            completion = anthropic_responses.read_message(body)
+        said = SERVERS[wire].read_answer(body)
+        return Answer(caller.write_answer(said, Named(call.requested, created), call.body), said.usage)
     except ValueError as error:
-        raise MalformedAnswer(str(error)) from None
-    return Answer(write_completion(completion, named), completion.usage)
+        failed = _error_under_200(body)
+        if failed is None:
+            raise MalformedAnswer(str(error)) from None
+        return failed
 
 
-def error_of(route: Route, body: bytes, status: int) -> Told:
+def error_of(call: Call, route: Route, body: bytes, status: int) -> Told:
     """What an error answer says."""
-    language = KINDS[route.kind].language
-    if language == "anthropic":
-        error, _ = anthropic_responses.read_error(body)
-        return Told(error or read_error(body, status), anthropic_responses.STATUSES.get(status, status))
-    if language == "gemini" and (told := gemini_responses.read_error(body)) is not None:
-        return Told(told.error, told.status if told.status == 401 else status, told.retry_after)
-    return Told(read_error(body, status), status)
+    told = SERVERS[_wire(call.target, route)].read_error(body, status)
+    return told or Told(read_error(body, status), status)
+
+
+def usage_of(call: Call, route: Route, said: dict[str, object]) -> Usage | None:
+    """What a decoded answer, of whatever worth, says that it used."""
+    return SERVERS[_wire(call.target, route)].read_usage(said)
 
 
 def stream_of(call: Call, route: Route, created: int) -> Stream:
     """What turns the upstream's bytes into the caller's events."""
-    if not is_translated(route):
-        return ChatStream(call.requested, show_usage=call.asks_usage)
+    wire, caller = _wire(call.target, route), CALLERS[call.target]
+    if wire == call.target:
+        return caller.pass_stream(call.requested, call.asks_usage)
     seed = hashlib.blake2b(call.body, digest_size=12).hexdigest()
-    events = MessageEvents() if KINDS[route.kind].language == "anthropic" else GeneratedEvents(seed)
-    return _Translated(events, Chunks(Named(call.requested, created)), show_usage=call.asks_usage)
+    writer = caller.write_stream(Named(call.requested, created), call.asks_usage, call.body)
+    return _Translated(SERVERS[wire].read_stream(seed), writer)
 
 
-def told_status(stream: Stream) -> int:
-    """The HTTP status that the error event of a stream amounts to."""
-    return stream.status if isinstance(stream, _Translated) else 502
+def _wire(target: Target, route: Route) -> Wire:
+    wire = wire_of(route, target)
+    if wire is None:
+        raise cannot("model", f"the model's server cannot be asked for {target}")
+    return wire
+
+
+def _sent(call: Call, route: Route, *, stream: bool) -> Sent:
+    return Sent(
+        model=gemini_model(route) if route.kind == "gemini" else route.model,
+        version=anthropic_version(route),
+        max_tokens=call.model.max_output_tokens or _FALLBACK_TOKENS,
+        stream=stream,
+        extras=KINDS[route.kind].extras,
+    )
+
+
+def _refuse_headers(call: Call) -> None:
+    if call.beta is not None:
+        raise cannot("anthropic-beta", "the model's server has no betas")
+
+
+def _error_under_200(body: bytes) -> Answer | None:
+    """The error that a proxy sends under status 200, if this is one."""
+    try:
+        said = msgspec.json.decode(body, type=dict[str, object])
+    except (ValueError, RecursionError):
+        return None
+    if not said.get("error"):
+        return None
+    error = read_error(body, 502)
+    return Answer(b"", None, UpstreamError(error.message, error.code, error.param))
 
 
 class _Translated:
-    """A stream in another language, as a stream of chunks."""
+    """A stream of one form, as a stream of another."""
 
-    def __init__(self, events: MessageEvents | GeneratedEvents, chunks: Chunks, *, show_usage: bool) -> None:
+    def __init__(self, pieces: Pieces, writer: Writer) -> None:
         self.done = False
-        self._events = events
-        self._chunks = chunks
-        self._show_usage = show_usage
+        self._pieces = pieces
+        self._writer = writer
 
     @property
     def usage(self) -> Usage | None:
-        return self._events.usage
+        return self._pieces.usage
 
     @property
     def error(self) -> UpstreamError | None:
-        return self._events.error
+        return self._pieces.error
 
     @property
     def status(self) -> int:
-        return self._events.status
+        return self._pieces.status
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        return self._written("feed", chunk)
+        return self._written(self._pieces.feed(chunk))
 
     def close(self) -> list[bytes]:
-        return self._written("close")
+        return self._written(self._pieces.close())
 
-    def _written(self, how: Literal["feed", "close"], chunk: bytes = b"") -> list[bytes]:
-        events = self._events
-        pieces = events.feed(chunk) if how == "feed" else events.close()
-        self._chunks.id = self._chunks.id or events.id
-        written = [self._chunks.write(pieces)] if pieces else []
-        if events.done and not self.done:
+    def fail(self, error: EbbtideError, request_id: str) -> bytes:
+        return self._writer.fail(error, request_id)
+
+    def _written(self, pieces: Sequence[Piece]) -> list[bytes]:
+        said = self._pieces
+        written = [self._writer.write(pieces, said.id)] if pieces else []
+        if said.done and not self.done:
             self.done = True
-            if self._show_usage and events.usage is not None:
-                written.append(self._chunks.usage(events.usage))
-            written.append(DONE)
+            written.append(self._writer.finish(said.usage))
         return written

@@ -11,6 +11,10 @@ from ebbtide.dispatch.outcome import Source
 _FIRST: Final[tuple[Source, ...]] = ("interactive", "batch")
 
 
+def _was_woken(future: asyncio.Future[None]) -> bool:
+    return future.done() and not future.cancelled()
+
+
 class Waiting:
     """Who waits, by model id and source."""
 
@@ -28,10 +32,14 @@ class Waiting:
             async with asyncio.timeout(seconds):
                 await future
         except TimeoutError:
-            return False
+            return _was_woken(future)
+        except asyncio.CancelledError:
+            if _was_woken(future):
+                self.wake(model_id)  # somebody else may look in its place
+            raise
         finally:
             self._count -= 1
-            if not future.done() or future.cancelled():
+            if not _was_woken(future):
                 queue.remove(future)
         return True
 

@@ -15,8 +15,10 @@ from typing import Self
 import zstandard
 
 CHUNK_BYTES = 1 << 20
-# A line longer than this is cut: no limit on lines reaches so far (BATCH_MAX_LINE_KB ends at 32 MiB).
-HARD_CUT = (32 << 20) + (1 << 16)
+# What a request may have, however large bodies may be: it lies in one chunk. BATCH_MAX_LINE_KB ends here as well.
+LONGEST_LINE = 32 << 20
+# A line longer than this is cut; no limit on lines reaches so far.
+HARD_CUT = LONGEST_LINE + (1 << 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class ChunkPacker:
         self._taken = 0
         self._scanned = 0  # no end of line before this in what is pending
         self._spool = tempfile.SpooledTemporaryFile(max_size=4 << 20)  # noqa: SIM115  closed by close()
-        self._zstd = zstandard.ZstdCompressor(level=3)
+        self._zstd: zstandard.ZstdCompressor | None = zstandard.ZstdCompressor(level=3)
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +63,12 @@ class ChunkPacker:
         self.close()
 
     def close(self) -> None:
+        """Let go of all that is large: a failed upload may hold the packer until the garbage collector comes,
+        which is seldom.
+        """
         self._spool.close()
+        self._pending = bytearray()
+        self._zstd = None
 
     def write(self, data: bytes | memoryview) -> None:
         """Add raw bytes; chunks are cut at the last end of line once a mebibyte is there."""
@@ -117,6 +124,7 @@ class ChunkPacker:
         return end
 
     def _pack(self, length: int) -> None:
+        assert self._zstd is not None, "the packer is closed"
         view = memoryview(self._pending)
         packed = self._zstd.compress(view[:length])
         view.release()

@@ -118,16 +118,16 @@ async def expire_files(conn: Connection, now: datetime, limit: int) -> int:
     return _count(await conn.execute(_Q["expire_files"], now, limit))
 
 
-async def removable_files(conn: Connection, hidden_before: datetime, limit: int) -> list[str]:
-    return [row["id"] for row in await conn.fetch(_Q["removable_files"], hidden_before, limit)]
+async def removable_files(conn: Connection, hidden_before: datetime, counted_after: datetime, limit: int) -> list[str]:
+    return [row["id"] for row in await conn.fetch(_Q["removable_files"], hidden_before, counted_after, limit)]
 
 
 async def purge_chunks(conn: Connection, file_id: str, limit: int) -> int:
     return _count(await conn.execute(_Q["purge_chunks"], file_id, limit))
 
 
-async def purge_file(conn: Connection, file_id: str) -> None:
-    await conn.execute(_Q["purge_file"], file_id)
+async def purge_file(conn: Connection, file_id: str, counted_after: datetime) -> None:
+    await conn.execute(_Q["purge_file"], file_id, counted_after)
 
 
 async def read_chunks(conn: Connection, file_id: str, raw_offset: int, limit: int) -> list[Any]:

@@ -3,8 +3,12 @@
 select id from accounts where id = $1 and state <> 'deleted' for no key update;
 
 -- name: count_uploads
--- How many input files an account has uploaded since a moment, deleted ones included.
-select count(*) from batch_files where account_id = $1 and purpose = 'batch' and created_at > $2;
+-- How many input files an account has uploaded since a moment, deleted ones included: what is kept and what is hidden
+-- have an index each.
+select (select count(*) from batch_files
+        where account_id = $1 and purpose = 'batch' and created_at > $2 and deleted_at is null)
+     + (select count(*) from batch_files
+        where account_id = $1 and purpose = 'batch' and created_at > $2 and deleted_at > $2);
 
 -- name: stored_bytes
 -- What an account's uploaded input files weigh.
@@ -84,12 +88,14 @@ update batch_files set deleted_at = $1
 where id in (select id from batch_files where expires_at <= $1 and deleted_at is null order by expires_at limit $2);
 
 -- name: removable_files
--- Hidden files that nobody reads and no batch needs; those of an account that is being removed go with it.
+-- Hidden files that nobody reads and no batch needs; those of an account that is being removed go with it. Of uploads
+-- after $2 the rows still count: only their chunks go.
 select f.id from batch_files f
 where f.deleted_at <= $1 and not exists (select from batch_jobs j where j.input_id = f.id)
+  and (f.purpose <> 'batch' or f.created_at <= $2 or exists (select from batch_file_chunks c where c.file_id = f.id))
   and not exists (select from account_purges p where p.account_id = f.account_id and p.finished_at is null)
   and not exists (select from batch_read_leases l where l.file_id = f.id and l.expires_at > now())
-order by f.deleted_at limit $2;
+order by f.deleted_at limit $3;
 
 -- name: purge_chunks
 -- Remove some chunks of a file; the caller repeats until none is left.
@@ -97,8 +103,8 @@ delete from batch_file_chunks where file_id = $1 and chunk in (
     select chunk from batch_file_chunks where file_id = $1 limit $2);
 
 -- name: purge_file
--- Remove the row of a file whose chunks are gone.
-delete from batch_files where id = $1;
+-- Remove the row of a file whose chunks are gone, unless it is an upload after $2.
+delete from batch_files where id = $1 and (purpose <> 'batch' or created_at <= $2);
 
 -- name: read_chunks
 -- The next chunks of a file from a raw offset on.

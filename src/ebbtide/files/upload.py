@@ -5,6 +5,7 @@ Nothing of an upload that is aborted, too large or over quota ever reaches the d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.pool import Connection, Database
 
 MIB = 1 << 20
-_HOUR: Final = timedelta(hours=1)
+COUNTED_FOR: Final = timedelta(hours=1)
 
 
 class Upload(ChunkPacker):
@@ -49,14 +50,26 @@ class NewFile:
 
 
 class FailedUploads:
-    """The uploads of this process that failed within the last hour, by account."""
+    """The uploads of this process that failed within the last hour, or may yet, by account."""
 
     def __init__(self) -> None:
         self._failed: dict[str, list[datetime]] = {}
+        self._under_way: Counter[str] = Counter()
 
     def count(self, account_id: str, now: datetime) -> int:
         """How many there are of an account."""
-        return sum(at > now - _HOUR for at in self._failed.get(account_id, ()))
+        return sum(at > now - COUNTED_FOR for at in self._failed.get(account_id, ()))
+
+    @contextmanager
+    def under_way(self, account_id: str, now: datetime) -> Iterator[int]:
+        """What is done in here is an upload; yields how many of the account's failed or were already under way."""
+        before = self.count(account_id, now) + self._under_way[account_id]
+        self._under_way[account_id] += 1
+        try:
+            yield before
+        finally:
+            self._under_way[account_id] -= 1
+            self._under_way += Counter()  # drops those at zero
 
     @contextmanager
     def noted(self, account_id: str, now: datetime) -> Iterator[None]:
@@ -64,7 +77,9 @@ class FailedUploads:
         try:
             yield
         except BaseException:
-            recent = {account: [at for at in times if at > now - _HOUR] for account, times in self._failed.items()}
+            recent = {
+                account: [at for at in times if at > now - COUNTED_FOR] for account, times in self._failed.items()
+            }
             self._failed = {account: times for account, times in recent.items() if times}
             self._failed.setdefault(account_id, []).append(now)
             raise
@@ -82,7 +97,7 @@ async def check_may_upload(
 
 
 async def _check_count(conn: Connection, account_id: str, settings: Settings, now: datetime, failed: int) -> None:
-    recent = await store.count_uploads(conn, account_id, now - _HOUR)
+    recent = await store.count_uploads(conn, account_id, now - COUNTED_FOR)
     if recent + failed >= settings.batch_file_uploads_per_hour:
         raise LimitReached(
             f"You may upload {settings.batch_file_uploads_per_hour} files an hour",

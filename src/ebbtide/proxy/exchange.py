@@ -10,12 +10,14 @@ from typing import Final
 from ebbtide.accounts.store import Principal
 from ebbtide.catalog.model import Model
 from ebbtide.catalog.prices import cost
-from ebbtide.dialects.openai.errors import status_of, type_of
+from ebbtide.dialects.openai.errors import type_of
+from ebbtide.dialects.statuses import status_of
 from ebbtide.dialects.values import Target, Usage
 from ebbtide.dispatch.outcome import Answered, Failed, Outcome, charge_unknown, used
 from ebbtide.dispatch.streaming import Streaming
 from ebbtide.errors import EbbtideError
 from ebbtide.proxy.admission import Admitted
+from ebbtide.records.capture import Capture
 from ebbtide.records.request_log import LogEntry
 
 ZERO: Final = Decimal(0)
@@ -24,7 +26,9 @@ CLIENT_CLOSED: Final = 499
 
 @dataclass(slots=True)
 class Exchange:
-    """`began` is on a clock that only goes forward. `headers` go out with the answer, whatever it is."""
+    """`began` is on a clock that only goes forward. `headers` go out with the answer, whatever it is. `capture` holds
+    what is said, where that is kept.
+    """
 
     principal: Principal
     request_id: str
@@ -33,6 +37,7 @@ class Exchange:
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     model: str = ""
     admitted: Admitted | None = None
+    capture: Capture | None = None
     streamed: bool = False
     status: int = 200
     error_code: str | None = None
@@ -58,6 +63,11 @@ class Exchange:
             self.status, self.error_code = outcome.status, outcome.code
         self.attempts = int(isinstance(outcome, Answered) or outcome.sent) + outcome.others.calls
         self.cost = None if charge_unknown(outcome) else _cost(model, self.usage)
+
+    def told(self, piece: bytes) -> None:
+        """Some of the answer, or all of it, goes to the caller."""
+        if self.capture is not None:
+            self.capture.add(piece)
 
     def streamed_out(self, streaming: Streaming, model: Model) -> None:
         """The stream has ended in some way; without its usage the cost is not known."""

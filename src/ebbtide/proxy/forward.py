@@ -16,8 +16,8 @@ from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Timeouts, 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One interactive request: its checked body, the model that its name means, the time it may take, and the account
-    that asks.
+    """One interactive request: its checked body, the model that its name means, the time it may take, the account that
+    asks; the request's id, and the headers in which its dialect tells its version and betas.
     """
 
     target: Target
@@ -25,6 +25,9 @@ class Ask:
     body: Body
     timeouts: Timeouts
     caller: str | None = None
+    request_id: str = ""
+    version: str | None = None
+    beta: str | None = None
 
     def call(self) -> Call:
         """The call that the dispatcher runs."""
@@ -37,6 +40,8 @@ class Ask:
             timeouts=self.timeouts,
             asks_usage=self.body.asks_usage,
             caller=self.caller,
+            version=self.version,
+            beta=self.beta,
         )
 
 

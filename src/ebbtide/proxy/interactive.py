@@ -64,7 +64,9 @@ class Interactive:
         """
         with self._recorded(exchange, ask):
             await self._enter(exchange, ask)
-            return await forward(self._dispatcher, ask, exchange.answered)
+            answered = await forward(self._dispatcher, ask, exchange.answered)
+            exchange.told(answered.body)
+            return answered
 
     async def stream(self, exchange: Exchange, ask: Ask) -> AsyncGenerator[bytes, None]:
         """The bytes of a stream, an empty piece first once it began; raises as `forward` does while it has not."""
@@ -78,6 +80,7 @@ class Interactive:
                         async for piece in pieces:
                             if exchange.first_token_ms is None:
                                 exchange.first_token_ms = round((_now() - exchange.began) * 1000)
+                            exchange.told(piece)
                             yield piece
                 finally:
                     exchange.streamed_out(events.streaming, ask.model)
@@ -89,6 +92,7 @@ class Interactive:
             exchange.headers += _headers_of_refusal(error)
             raise
         exchange.headers += _headers(exchange.admitted)
+        exchange.capture = self._log.captures.begin(ask.body.raw, streamed=exchange.streamed)
         exchange.sent()
 
     @contextmanager
@@ -122,7 +126,7 @@ class Interactive:
             return
         self._admission.leave(admitted, exchange.cost)
         hold = admitted.hold
-        self._log.put(entry, None if hold is None else lambda: hold.written(_now()))
+        self._log.put(entry, None if hold is None else lambda: hold.written(_now()), exchange.capture)
 
 
 def _headers(admitted: Admitted) -> list[tuple[bytes, bytes]]:

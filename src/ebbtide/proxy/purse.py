@@ -7,7 +7,7 @@ counted exactly, and told to the other processes twice a second.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -77,14 +77,10 @@ class Purse:
             return None
         owner = (principal.account_id, principal.key_id)
         account, key = self.holds.of(owner, allowance.read_at)
-        rest = replace(
-            limits,
-            account_day=limits.account_day + account + sum(allowance.others.values(), ZERO),
-            account_month=limits.account_month + account + sum(allowance.others.values(), ZERO),
-            key_day=limits.key_day + key + allowance.others.get(owner[1], ZERO),
-            key_month=limits.key_month + key + allowance.others.get(owner[1], ZERO),
-        )
-        reason = rest.used_up()
+        others = allowance.others
+        if others:
+            account, key = account + sum(others.values(), ZERO), key + others.get(owner[1], ZERO)
+        reason = limits.used_up(account, key)
         if reason is not None:
             raise LimitReached(f"{_WORDS[reason]} is held by requests that run", code=reason, retry_after=_RETRY)
         return self.holds.hold(owner, amount)

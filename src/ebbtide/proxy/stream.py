@@ -1,7 +1,7 @@
-"""Interactive chat as server-sent events.
+"""Interactive answers as server-sent events.
 
 What fails before the first byte is an ordinary error; what fails later ends the stream with an error event and
-without `[DONE]`. When the client goes, closing the stream closes the upstream connection.
+without its usual end. When the client goes, closing the stream closes the upstream connection.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
 from ebbtide.catalog.model import Model
-from ebbtide.dialects.openai.stream import error_event
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Failed, as_error
 from ebbtide.dispatch.streaming import Streaming
@@ -20,11 +19,12 @@ from ebbtide.proxy.forward import Ask
 MEDIA_TYPE = "text/event-stream"
 
 
-class ChatEvents:
+class Events:
     """The bytes of a stream that began; iterate once. `usage`, `failed` and `route` are those of `streaming`."""
 
-    def __init__(self, streaming: Streaming) -> None:
+    def __init__(self, streaming: Streaming, ask: Ask) -> None:
         self.streaming = streaming
+        self._ask = ask
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self.streaming.events()) as events:
@@ -32,13 +32,13 @@ class ChatEvents:
                 async for event in events:
                     yield event
             except UpstreamFailed as error:
-                yield error_event(error)
+                yield self.streaming.fail(error, self._ask.request_id)
 
 
 @asynccontextmanager
 async def forward_stream(
     dispatcher: Dispatcher, ask: Ask, on_failed: Callable[[Failed, Model], None] | None = None
-) -> AsyncIterator[ChatEvents]:
+) -> AsyncIterator[Events]:
     """Open a stream; raises UpstreamFailed when none begins, told to `on_failed` first. Leaving the context closes it
     upstream.
     """
@@ -47,4 +47,4 @@ async def forward_stream(
             if on_failed is not None:
                 on_failed(opened, ask.model)
             raise as_error(opened)
-        yield ChatEvents(opened)
+        yield Events(opened, ask)

@@ -16,11 +16,9 @@ from ebbtide.storage.pool import Connection
 from ebbtide.storage.queries import load_queries
 
 LONGEST_BYTES: Final = 1 << 20
-"""How much of a request, and of an answer, is kept."""
+"""How much is kept of a request, and of an answer."""
 
 _Q = load_queries("ebbtide.records", "content.sql")
-_packer = zstandard.ZstdCompressor(level=3)
-_opener = zstandard.ZstdDecompressor()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +36,22 @@ class Content:
         return max(self.request_bytes, self.answer_bytes) > LONGEST_BYTES
 
 
-def pack_content(request: bytes, answer: bytes, answer_bytes: int | None = None) -> Content:
-    """Keep the beginnings. `answer_bytes` is the whole answer's size where `answer` is only a part of it.
+class Packer:
+    """Packs contents one after the other, in one thread: up to 2 MiB each, so it is work for one of their own."""
 
-    Compresses up to 2 MiB, so it is work for a thread when the bodies are large.
-    """
-    return Content(
-        _packer.compress(request[:LONGEST_BYTES]),
-        _packer.compress(answer[:LONGEST_BYTES]),
-        len(request),
-        len(answer) if answer_bytes is None else answer_bytes,
-    )
+    def __init__(self) -> None:
+        self._zstd = zstandard.ZstdCompressor(level=3)
+
+    def pack(self, request: bytes, answer: bytes, request_bytes: int, answer_bytes: int) -> Content:
+        """Keep the beginnings. The sizes are those of the whole, of which the bytes may be a part."""
+        pack = self._zstd.compress
+        return Content(pack(request[:LONGEST_BYTES]), pack(answer[:LONGEST_BYTES]), request_bytes, answer_bytes)
 
 
 def open_content(content: Content) -> tuple[bytes, bytes]:
     """The request's and the answer's bytes, as far as they were kept."""
-    return _opener.decompress(content.request), _opener.decompress(content.answer)
+    opener = zstandard.ZstdDecompressor()
+    return opener.decompress(content.request), opener.decompress(content.answer)
 
 
 async def add_contents(conn: Connection, rows: Sequence[tuple[datetime, str, Content]]) -> None:

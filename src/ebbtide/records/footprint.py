@@ -1,4 +1,4 @@
-"""What this process takes of the machine: memory, open files and sockets, threads, tasks. Reads Linux's /proc, if any."""
+"""What this process takes of the machine: memory, open files and sockets, threads, tasks. Reads /proc where it is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def footprint() -> list[Sample]:
 def _from_proc() -> list[Sample]:
     try:
         pages = int((_PROC / "statm").read_text().split()[1])
-        files = len(os.listdir(_PROC / "fd"))
+        files = sum(1 for _ in (_PROC / "fd").iterdir())
     except OSError:
         return []
     return [(metrics.MEMORY, (), pages * _PAGE), (metrics.OPEN_FILES, (), files)]

@@ -16,7 +16,8 @@ _NONE: Final = Figures()
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`count` bars of length `bar`, the last of which is not over yet. Bars below an hour may reach back 8 hours."""
+    """`count` bars of length `bar`, the last of which is not over yet. Bars below an hour may reach back 8 hours,
+    those below a day 8 days (ebbtide.records.log_days)."""
 
     name: str
     bar: timedelta

@@ -7,7 +7,7 @@ number of processes may do this at once; nobody waits for a lock on the log long
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 import asyncpg
@@ -21,6 +21,7 @@ LOGS: Final = ("api_logs", "api_log_contents")
 INTERVAL_SECONDS: Final = 60.0
 LOOSE_FOR: Final = timedelta(minutes=2)  # figures of a minute that may still grow
 MINUTES_FOR: Final = timedelta(hours=8)  # the shortest windows have bars of minutes
+HOURS_FOR: Final = timedelta(days=8)  # those of a day and a week have bars of hours
 
 _LOCK: Final = 0x656262746C6F  # "ebbtlo"
 _WAIT: Final = "1s"
@@ -78,11 +79,13 @@ async def prune(database: Database, oldest: datetime) -> int:
 
 
 async def fold_counts(database: Database, now: datetime) -> int:
-    """Fold a step of figures into minutes and hours; returns how many rows were folded."""
+    """Fold a step of figures into minutes, hours and days; returns how many rows were folded."""
     folded = 0
+    day = (now.astimezone(UTC) - HOURS_FOR).replace(hour=0, minute=0, second=0, microsecond=0)
     hour = (now - MINUTES_FOR).replace(minute=0, second=0, microsecond=0)
     minute = (now - LOOSE_FOR).replace(second=0, microsecond=0)
-    for grain, before, length in ((2, hour, timedelta(hours=1)), (1, minute, timedelta(minutes=1))):
+    steps = ((3, day, timedelta(days=1)), (2, hour, timedelta(hours=1)), (1, minute, timedelta(minutes=1)))
+    for grain, before, length in steps:
         async with database.transaction() as conn:
             folded += await conn.fetchval(_Q["fold_counts"], grain, before, length, _STEP_ROWS)
     return folded

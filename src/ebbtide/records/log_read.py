@@ -28,6 +28,7 @@ class Filter:
     source: str | None = None
     batch_id: str | None = None
     account_id: str | None = None
+    key_id: str | None = None
     model: str | None = None
     status: int | None = None
     error: str | None = None
@@ -38,7 +39,8 @@ class Filter:
 class LogRow:
     """One request, or one attempt of a batch's item; what is not known is None.
 
-    `calls` counts the upstream calls made for it; `item`, `attempt` and `outcome` are a batch's.
+    `calls` counts the upstream calls made for it, which of a batch's attempt is not noted; `item`, `attempt` and
+    `outcome` are a batch's.
     """
 
     id: int
@@ -62,7 +64,8 @@ class LogRow:
     first_token_ms: int | None
     total_ms: int | None
     batch_job_id: str | None
-    calls: int
+    calls: int | None
+    streamed: bool | None
     item: int | None
     attempt: int | None
     outcome: str | None
@@ -120,10 +123,18 @@ async def list_requests(
     """A page of the rows, newest first, from after the place (time, id) on."""
     at, number = before or (None, None)
     conditions = (which.source, which.batch_id, which.account_id, which.model, which.status, which.error, which.failed)
+    values = (which.start, which.end, at, number, *conditions, limit + 1, which.key_id)
     async with database.transaction() as conn:
         await conn.execute(_Q["plan_for_values"])
-        rows = await conn.fetch(_Q["list_requests"], which.start, which.end, at, number, *conditions, limit + 1)
+        rows = await conn.fetch(_Q["list_requests"], *values)
     return Page([LogRow(**row) for row in rows[:limit]], len(rows) > limit)
+
+
+async def get_request(database: Database, place: tuple[datetime, int], account_id: str | None = None) -> LogRow | None:
+    """The row at a place (time, id), of any account or of one; None when there is none."""
+    async with database.connection() as conn:
+        row = await conn.fetchrow(_Q["get_request"], *place, account_id)
+    return None if row is None else LogRow(**row)
 
 
 async def see_one_moment(conn: Connection) -> None:

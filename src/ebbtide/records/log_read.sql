@@ -1,4 +1,5 @@
--- Reading the request log. Conditions that are not given are null; the plan is made for the values.
+-- Reading the request log. Conditions that are not given are null; the plan is made for the values. What a status or an
+-- error code implies, request_failed, is said too, since the index of what went wrong goes by it.
 
 -- name: plan_for_values
 -- In this transaction, plan each statement for its own values: a condition that is not given then costs nothing.
@@ -10,11 +11,11 @@ set transaction isolation level repeatable read, read only;
 
 -- name: list_requests
 -- A page, newest first: from $1 up to, not including, $2, and before the place ($3, $4); by source, batch, account,
--- model, status, error code, and whether it counts as an error.
+-- model, status, error code, whether it counts as an error, and key.
 select l.id, l.at, l.request_id, l.account_id, a.name as account_name, l.key_id, k.name as key_name, l.source, l.target,
        l.model, l.route, l.status_code, l.error_code, l.input_tokens, l.cached_tokens, l.output_tokens,
        l.reasoning_tokens, l.cost_usd, l.first_token_ms, l.total_ms, l.batch_job_id,
-       coalesce((l.metadata ->> 'calls')::integer, 1) as calls, (l.metadata ->> 'item')::bigint as item,
+       l.attempts as calls, l.streamed, (l.metadata ->> 'item')::bigint as item,
        (l.metadata ->> 'attempt')::integer as attempt, l.metadata ->> 'outcome' as outcome
 from (
     select * from api_logs
@@ -24,8 +25,11 @@ from (
       and ($6::text is null or batch_job_id = $6)
       and ($7::text is null or account_id = $7)
       and ($8::text is null or model = $8)
-      and ($9::smallint is null or status_code = $9)
-      and ($10::text is null or error_code = $10)
+      and ($13::text is null
+           or key_id = $13 and account_id = (select k.account_id from api_keys k where k.id = $13))
+      and ($9::smallint is null
+           or status_code = $9 and case when $9 < 400 then true else request_failed(status_code, error_code) end)
+      and ($10::text is null or error_code = $10 and request_failed(status_code, error_code))
       and ($11::boolean is null or case when $11 then request_failed(status_code, error_code)
                                         else not request_failed(status_code, error_code) end)
     order by at desc, id desc limit $12
@@ -33,6 +37,18 @@ from (
 left join accounts a on a.id = l.account_id
 left join api_keys k on k.id = l.key_id
 order by l.at desc, l.id desc;
+
+-- name: get_request
+-- One row of the log, of any account or of one.
+select l.id, l.at, l.request_id, l.account_id, a.name as account_name, l.key_id, k.name as key_name, l.source, l.target,
+       l.model, l.route, l.status_code, l.error_code, l.input_tokens, l.cached_tokens, l.output_tokens,
+       l.reasoning_tokens, l.cost_usd, l.first_token_ms, l.total_ms, l.batch_job_id,
+       l.attempts as calls, l.streamed, (l.metadata ->> 'item')::bigint as item,
+       (l.metadata ->> 'attempt')::integer as attempt, l.metadata ->> 'outcome' as outcome
+from api_logs l
+left join accounts a on a.id = l.account_id
+left join api_keys k on k.id = l.key_id
+where l.at = $1 and l.id = $2 and ($3::text is null or l.account_id = $3);
 
 -- name: count_requests
 -- The figures of stretches of length $3 from $1 up to, not including, $2, by source; of one model ($4) or of all.

@@ -110,6 +110,11 @@ LOG_ROWS: Final = _counter(
     "Rows of interactive requests: `written` to the request log, or `dropped`, being unstorable.",
     "result",
 )
+LOG_CONTENTS: Final = _counter(
+    "request_log_contents",
+    "Contents of interactive requests: `written` beside their rows, or `dropped`, there being no room to hold them.",
+    "result",
+)
 ALERTS: Final = _counter("alerts", "Alerts raised and resolved.", "kind", "event")
 
 BUILD_INFO: Final = _process("build_info", "Always 1; the version that runs, and Python's.", "version", "python")

@@ -1,7 +1,8 @@
 """The request log of interactive requests: rows kept in memory for a moment, written in groups with their charges.
 
-A row and its charge are one transaction, and a group whose commit went unanswered is known again by its number: no row
-is written twice. What is not written yet is bounded; whoever starts a request waits for room first.
+A row, its charge and its content (where that is kept) are one transaction, and a group whose commit went unanswered is
+known again by its number: no row is written twice. What is not written yet is bounded; whoever starts a request waits
+for room first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import structlog
 from ebbtide.dialects.values import Usage
 from ebbtide.duties import Duty
 from ebbtide.errors import Unavailable
-from ebbtide.records.metrics import LOG_ROWS
+from ebbtide.records.capture import Capture, Captures, pack_captures
+from ebbtide.records.content import Content, add_contents
+from ebbtide.records.metrics import LOG_CONTENTS, LOG_ROWS
 from ebbtide.records.spend import Charge, add_charges
 from ebbtide.storage.notify import Wake
 from ebbtide.storage.pool import Connection, Database
@@ -73,18 +76,25 @@ class LogEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 _COLUMNS: Final = LogEntry.__struct_fields__
-Waiting = tuple[LogEntry, Callable[[], None] | None]
+Waiting = tuple[LogEntry, Callable[[], None] | None, Capture | None]
 
 
 class RequestLog:
-    """Rows of one process on their way into the database. `waiting` counts those that are not written yet."""
+    """Rows of one process on their way into the database. `waiting` counts those that are not written yet.
 
-    def __init__(self, database: Database, process: str, *, most: int = MOST_WAITING) -> None:
+    `captures` holds what the requests say, while that is to be kept.
+    """
+
+    def __init__(
+        self, database: Database, process: str, captures: Captures | None = None, *, most: int = MOST_WAITING
+    ) -> None:
+        self.captures = captures or Captures(lambda: False)
         self._database = database
         self._process = process
         self._most = most
         self._rows: deque[Waiting] = deque()
         self._group: list[Waiting] = []  # being written, under the number `_no`
+        self._contents: list[tuple[datetime, str, Content]] | None = None  # of the group, once they are packed
         self._no = 0
         self._singly = 0  # rows still to be written one by one
         self._wake = Wake()
@@ -106,9 +116,11 @@ class RequestLog:
         except TimeoutError:
             raise Unavailable("Requests cannot be recorded at the moment", retry_after=PATIENCE) from None
 
-    def put(self, entry: LogEntry, on_written: Callable[[], None] | None = None) -> None:
+    def put(
+        self, entry: LogEntry, on_written: Callable[[], None] | None = None, capture: Capture | None = None
+    ) -> None:
         """Keep a row until it is written; `on_written` is called once it and its charge are."""
-        self._rows.append((entry, on_written))
+        self._rows.append((entry, on_written, capture))
         if len(self._rows) == GROUP:
             self._wake.ring()
         if self.waiting >= self._most:
@@ -138,8 +150,11 @@ class RequestLog:
                 count = 1 if self._singly else min(len(self._rows), 4 * GROUP)
                 self._group = [self._rows.popleft() for _ in range(count)]
                 self._no += 1
+                self._contents = None
+            if self._contents is None:
+                self._contents = await _packed(self._group)
             try:
-                await self._store([entry for entry, _ in self._group])
+                await self._store([entry for entry, _, _ in self._group])
             except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, OverflowError) as error:
                 return self._set_apart(error)
             return self._written("written")
@@ -147,9 +162,13 @@ class RequestLog:
     def _written(self, result: str) -> int:
         self._singly = max(0, self._singly - 1)
         group, self._group = self._group, []
-        for _, on_written in group:
+        for _, on_written, capture in group:
             if on_written is not None:
                 on_written()
+            if capture is not None:
+                capture.drop()
+        LOG_CONTENTS.labels(result).inc(len(self._contents or ()))
+        self._contents = None
         LOG_ROWS.labels(result).inc(len(group))
         if self.waiting < self._most:
             self._room.set()
@@ -159,6 +178,7 @@ class RequestLog:
         async with self._database.transaction() as conn:
             if await conn.fetchrow(_Q["start_group"], self._process, self._no) is not None:
                 await _insert(conn, entries)
+                await add_contents(conn, self._contents or ())
 
     def _set_apart(self, error: Exception) -> int:
         """Something in the group cannot be stored: everything else will be, row by row, and that is told."""
@@ -169,6 +189,19 @@ class RequestLog:
         self._rows.extendleft(reversed(self._group))
         self._group = []
         return 1
+
+
+async def _packed(group: Sequence[Waiting]) -> list[tuple[datetime, str, Content]]:
+    """The contents of a group's rows that have any."""
+    held = [
+        (entry.at, entry.request_id, capture)
+        for entry, _, capture in group
+        if capture is not None and not capture.is_lost
+    ]
+    if not held:
+        return []
+    contents = await asyncio.to_thread(pack_captures, [capture for *_, capture in held])
+    return [(at, request_id, content) for (at, request_id, _), content in zip(held, contents, strict=True)]
 
 
 async def _insert(conn: Connection, entries: Sequence[LogEntry]) -> None:

@@ -60,6 +60,8 @@ class Setting:
             return some + ", ".join(self.choices)
         if self.kind is str:
             return "a URL that begins with https:// or http://, or nothing"
+        if self.kind is Decimal:
+            return "an amount of 0 or more, such as 12.5, or nothing"
         return f"a whole number from {self.minimum:,} to {self.maximum:,}"
 
 
@@ -77,6 +79,10 @@ def _some(name: str, choices: tuple[str, ...], sentence: str) -> Setting:
 
 def _number(name: str, default: int, bounds: tuple[int, int], unit: str, sentence: str) -> Setting:
     return Setting(name, default, sentence, unit, *bounds)
+
+
+def _size(what: str, default: int, unit: str, sentence: str) -> Setting:
+    return _number(f"REQUEST_MAX_{what}", default, (1, 1_000_000), unit, sentence)
 
 
 def _secret_url(name: str, sentence: str) -> Setting:
@@ -123,7 +129,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "BATCH_MIN_ROLE",
         "internal",
         ROLES,
-        "The lowest role that may create batches and upload files; queued requests of an account below it wait.",
+        "The lowest role that may create batches, upload files and set up a webhook; queued requests of an account "
+        "below it wait.",
     ),
     _number(
         "BATCH_MODEL_CONCURRENCY",
@@ -185,7 +192,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         24,
         (0, 168),
         "hours",
-        "How long a new batch may go on starting requests; 0 sets no limit. A batch keeps the value it was made with.",
+        "How long a new batch may go on starting requests; 0 sets no limit, and it never expires. One from a file has "
+        "24 hours or no limit. A batch keeps the value it was made with.",
     ),
     _number(
         "BATCH_RETENTION_DAYS",
@@ -227,14 +235,20 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         60,
         (1, 1_000_000),
         "files",
-        "Input files that one account may upload in an hour, failed uploads included.",
+        "Input files that one account may upload in an hour, failed uploads included; those are counted in each "
+        "gateway process on its own.",
     ),
     _number("BATCH_FILE_RETENTION_DAYS", 30, (1, 3_650), "days", "How long an uploaded input file is kept."),
     _some(
         "BATCH_ANTHROPIC_VERSIONS",
         ANTHROPIC_VERSIONS,
-        "The anthropic-version values that a new batch of Messages requests may name; a stored batch keeps its own. "
-        "Without effect in this release, which has no Messages target yet.",
+        "The anthropic-version values that a new batch of Messages requests may name; a stored batch keeps its own.",
+    ),
+    _switch(
+        "BATCH_MESSAGE_BATCHES",
+        False,
+        "Serves Anthropic's own Message Batches. Off: every operation of theirs answers 410 with a pointer to "
+        "/v1/batches, and such batches that were made before keep running and are managed there.",
     ),
     _switch(
         "BATCH_WEBHOOK_ALLOW_PRIVATE_TARGETS",
@@ -256,7 +270,9 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _switch(
         "DB_STORE_FULL_CONTENT",
         False,
-        "Lets administrators read what is stored of batches: requests and answers. Off: only their owners read them.",
+        "Keeps what interactive requests say and are answered beside their rows in the request log, up to 1 MiB of "
+        "each, and lets administrators read that and what is stored of batches. Off: nothing of interactive requests "
+        "is kept or shown, and only their owners read batches.",
     ),
     _number(
         "ROUTING_BREAKER_FAILURES",
@@ -296,6 +312,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _number(
         "SESSION_IDLE_MINUTES", 720, (5, 525_600), "minutes", "How long a console session lasts while it is not used."
     ),
+    _size("MESSAGES", 10_000, "messages", "Messages that one request may hold."),
+    _size("CONTENT_PARTS", 10_000, "parts", "Parts of content that one request may hold, over all its messages."),
+    _size("TOOLS", 512, "tools", "Tools that one request may describe."),
+    _size("STOP_SEQUENCES", 64, "sequences", "Stop sequences that one request may name."),
     _number("REQUEST_TIMEOUT_SECONDS", 120, (1, _DAY), "seconds", "How long any other request may take."),
 )
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from ebbtide.dialects.values import Limits
 from ebbtide.duties import Duty
 from ebbtide.errors import SetupError
 from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting, Value
@@ -71,6 +72,7 @@ class Settings:
     batch_file_uploads_per_hour: int = _DEFAULT["batch_file_uploads_per_hour"]
     batch_file_retention_days: int = _DEFAULT["batch_file_retention_days"]
     batch_anthropic_versions: str = _DEFAULT["batch_anthropic_versions"]
+    batch_message_batches: bool = _DEFAULT["batch_message_batches"]
     batch_webhook_allow_private_targets: bool = _DEFAULT["batch_webhook_allow_private_targets"]
     alert_webhook_url: str = field(default=_DEFAULT["alert_webhook_url"], repr=False)
     request_log_retention_days: int = _DEFAULT["request_log_retention_days"]
@@ -93,7 +95,21 @@ class Settings:
     monthly_quota_usd_admin: Decimal | None = _DEFAULT["monthly_quota_usd_admin"]
     session_lifetime_hours: int = _DEFAULT["session_lifetime_hours"]
     session_idle_minutes: int = _DEFAULT["session_idle_minutes"]
+    request_max_messages: int = _DEFAULT["request_max_messages"]
+    request_max_content_parts: int = _DEFAULT["request_max_content_parts"]
+    request_max_tools: int = _DEFAULT["request_max_tools"]
+    request_max_stop_sequences: int = _DEFAULT["request_max_stop_sequences"]
     request_timeout_seconds: int = _DEFAULT["request_timeout_seconds"]
+
+    @property
+    def request_limits(self) -> Limits:
+        """How much one request may hold."""
+        return Limits(
+            self.request_max_messages,
+            self.request_max_content_parts,
+            self.request_max_tools,
+            self.request_max_stop_sequences,
+        )
 
     def batch_role_concurrency(self, role: RoleName) -> int:
         """Batch requests that one account of `role` may have running at once; 0 means no cap."""

@@ -15,10 +15,13 @@ create table accounts (
     monthly_quota_usd numeric(24, 12) check (monthly_quota_usd >= 0),
     max_concurrency   integer check (max_concurrency >= 0),            -- interactive requests; null: its role's, 0: any
     password_hash text,                          -- argon2id; null: no sign-in by password
-    batch_max_concurrency integer check (batch_max_concurrency >= 0)   -- batch requests; null: its role's, 0: any
+    batch_max_concurrency integer check (batch_max_concurrency >= 0),  -- batch requests; null: its role's, 0: any
+    email      text check (length(email) <= 254)  -- as an administrator or the identity provider gave it
 );
 -- A name is taken while its account lives (accounts.add_account).
 create unique index accounts_name on accounts (name) where state <> 'deleted';
+-- Living accounts, oldest first (accounts.page_accounts).
+create index accounts_created on accounts (created_at, id) where state <> 'deleted';
 
 create table api_keys (
     id           text primary key,
@@ -234,6 +237,8 @@ create table batch_jobs (
     results_full          boolean not null default false,  -- BATCH_MAX_RESULTS_MB_PER_BATCH is reached
     name                  text,                            -- given in the console
     model                 text,                            -- where all its requests name one
+    output_seconds        integer check (output_seconds > 0),  -- how long its result files are wanted at most
+    anthropic_version     text,                            -- of a batch of Messages requests
 
     check (completed + failed + cancelled + expired <= total),
     check (phase not in ('sealing', 'sealed') or completed + failed + cancelled + expired = total),
@@ -241,7 +246,8 @@ create table batch_jobs (
     check ((phase = 'sealed') = (results_expires_at is not null)),
     check ((closing is null) = (closing_at is null)),
     check (closing is distinct from 'failed' or error_code is not null or errors is not null),
-    check (phase = 'sealed' or (output_id is null and error_id is null))
+    check (phase = 'sealed' or (output_id is null and error_id is null)),
+    constraint batch_jobs_anthropic_version check (target = 'messages' or anthropic_version is null)
 ) with (fillfactor = 80);
 create unique index batch_jobs_no on batch_jobs (no);
 -- An account's batches, newest first (batches.list_batches).
@@ -602,6 +608,8 @@ create index api_logs_batch on api_logs (batch_job_id, at) where batch_job_id is
 create index api_logs_account on api_logs (account_id, at);
 -- Newest first, of one source (records.list_requests).
 create index api_logs_source on api_logs (source, at, id);
+-- Newest first, of one model (records.list_requests).
+create index api_logs_model on api_logs (model, at, id);
 -- What went wrong, newest first (records.list_requests).
 create index api_logs_failed on api_logs (at, id) where request_failed(status_code, error_code);
 
@@ -635,10 +643,10 @@ create table api_log_contents (
 create table api_log_contents_default partition of api_log_contents default;
 
 -- The log in figures. Every statement that writes log rows adds rows here, never changes one, so that writers do not wait
--- for each other; a duty folds them into one for a minute (grain 1), later one for an hour (grain 2).
+-- for each other; a duty folds them into one for a minute (grain 1), later one for an hour (2) and one for a day (3).
 create table api_log_counts (
-    at               timestamptz not null,       -- the beginning of the minute or the hour
-    grain            smallint not null default 0 check (grain between 0 and 2),
+    at               timestamptz not null,       -- the beginning of the minute, the hour or the UTC day
+    grain            smallint not null default 0 check (grain between 0 and 3),
     source           text not null,
     model            text not null,
     account_id       text not null,
@@ -658,6 +666,7 @@ create index api_log_counts_account on api_log_counts (account_id, at);
 -- What is to be folded (records.fold_counts).
 create index api_log_counts_loose on api_log_counts (at) where grain = 0;
 create index api_log_counts_minutes on api_log_counts (at) where grain = 1;
+create index api_log_counts_hours on api_log_counts (at) where grain = 2;
 
 create function api_logs_counted() returns trigger language plpgsql as $$
 begin

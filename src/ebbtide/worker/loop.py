@@ -36,6 +36,7 @@ from ebbtide.worker.recheck import find_unstartable
 from ebbtide.worker.room import prefetch
 from ebbtide.worker.run import Ended, Runner
 from ebbtide.worker.settle import Settler
+from ebbtide.worker.switch import Switch
 from ebbtide.worker.take import Round
 from ebbtide.worker.upkeep import Upkeep
 from ebbtide.worker.verdicts import UNWELL, FinishedItem, sign
@@ -72,6 +73,7 @@ class Worker:
         self._bell = self._listener.subscribe(WORK_CHANNEL, self._work_came)
         self._look_again = True
         self._looked_at = 0.0
+        self._switch = Switch()
         self._duties: list[Duty] = []
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -150,6 +152,7 @@ class Worker:
         Always returns 0, so that `repeat` waits for the bell between rounds.
         """
         worker_no = self._lease.worker_no
+        self._switch.seen(self._context.settings.current.batch_enabled)
         if worker_no is None or self._settler.is_full:
             return 0
         models = self._models_to_claim

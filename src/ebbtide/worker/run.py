@@ -9,7 +9,8 @@ from typing import Final
 import structlog
 
 from ebbtide.catalog.source import CatalogSource
-from ebbtide.dialects.openai.requests import line_body, named_model
+from ebbtide.dialects.openai.requests import line_body
+from ebbtide.dialects.values import named_model
 from ebbtide.dispatch.course import Departure
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Call, Failed, Outcome
@@ -63,6 +64,7 @@ class Runner:
             body=body,
             requested=named_model(body),
             source="batch",
+            version=work.batch.anthropic_version,
             max_bytes=self.settings.current.batch_max_result_kb * 1024,
         )
 

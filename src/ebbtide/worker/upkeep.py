@@ -16,8 +16,9 @@ from ebbtide.batches.intake import Intake
 from ebbtide.batches.model import DUTY_CHANNEL
 from ebbtide.batches.validation import validate_next
 from ebbtide.delivery.alerts import Alerts
-from ebbtide.delivery.seal import seal_next
+from ebbtide.delivery.seal import LARGE, SMALL, Sizes, seal_next
 from ebbtide.delivery.webhooks import prune_webhooks
+from ebbtide.dispatch.translation import check_carried
 from ebbtide.duties import Duty
 from ebbtide.files import retention
 from ebbtide.records import metrics
@@ -39,11 +40,12 @@ class Upkeep:
     def duties(self, listener: Listener) -> list[Duty]:
         """Those that others announce are woken through `listener`."""
         database = self._context.database
-        bells = [listener.subscribe(DUTY_CHANNEL) for _ in range(3)]
+        bells = [listener.subscribe(DUTY_CHANNEL) for _ in range(4)]
         return [
             Duty("validate", self.validate, 2.0, bells[0], patience=600),
             Duty("close", lambda now: closing.close_batches(database, now), 2.0, bells[1]),
-            Duty("seal", self.seal, 2.0, bells[2], patience=3_600),
+            Duty("seal", lambda now: self.seal(SMALL), 2.0, bells[2], patience=3_600),
+            Duty("seal large", lambda now: self.seal(LARGE), 2.0, bells[3], patience=3_600),
             Duty("expire", lambda now: closing.expire_batches(database, now), 1.0),
             Duty("take over", self._take_over, 1.0),
             Duty("retire", lambda now: closing.retire_batches(database, now), 60.0),
@@ -61,13 +63,14 @@ class Upkeep:
         worker_no, context = self._lease.worker_no, self._context
         if worker_no is None or not context.catalog.current.is_settled:
             return 0
-        intake = Intake(context.database, context.catalog.current, context.settings.current, context.clock)
+        catalog, settings = context.catalog.current, context.settings.current
+        intake = Intake(context.database, catalog, settings, context.clock, check_carried)
         return await validate_next(intake, worker_no)
 
-    async def seal(self, now: datetime) -> int:
-        """Seal the batch that has waited longest; 0 when none waits, and while there is no lease."""
-        worker_no = self._lease.worker_no
-        return 0 if worker_no is None else await seal_next(self._context.database, worker_no, self._context.clock)
+    async def seal(self, sizes: Sizes) -> int:
+        """Seal the batch of `sizes` that has waited longest; 0 when none waits, and while there is no lease."""
+        worker_no, context = self._lease.worker_no, self._context
+        return 0 if worker_no is None else await seal_next(context.database, worker_no, context.clock, sizes)
 
     async def _take_over(self, now: datetime) -> int:
         """From workers on this host that are dead, and from any whose lease has lapsed."""

@@ -25,6 +25,12 @@ async def test_the_life_of_an_account_is_noted(gateway: TestGateway) -> None:
     account, key = await made(gateway, "Ada", role="pro", daily_quota_usd=2.5)
     path = f"/admin/accounts/{account}"
     assert (await gateway.call("GET", path)).json["daily_quota_usd"] == 2.5
+    mail = await gateway.call("PATCH", path, json={"email": " ada@example.org "})
+    assert mail.json["email"] == "ada@example.org"
+    assert (await gateway.call("GET", "/user", key=key)).json["account"]["email"] == "ada@example.org"
+    found = (await gateway.call("GET", "/admin/accounts?search=ADA@")).json["data"]
+    assert [one["id"] for one in found] == [account]
+    assert (await gateway.call("GET", path)).json["sign_in"] == {"password": False, "identities": []}
     changed = await gateway.call("PATCH", path, json={"name": "Ada L", "daily_quota_usd": None, "state": "suspended"})
     assert (changed.json["name"], changed.json["role"], changed.json["daily_quota_usd"]) == ("Ada L", "pro", None)
     assert (await gateway.call("GET", "/user", key=key)).status == 401
@@ -35,7 +41,7 @@ async def test_the_life_of_an_account_is_noted(gateway: TestGateway) -> None:
     for method in ("GET", "PATCH", "DELETE"):
         assert (await gateway.call(method, path, json={} if method == "PATCH" else None)).status == 404
     audit = (await gateway.call("GET", f"/admin/audit?account_id={account}")).json["data"]
-    actions = ["account.delete", "account.change", "account.change", "key.create", "account.create"]
+    actions = ["account.delete", *3 * ["account.change"], "key.create", "account.create"]
     assert [entry["action"] for entry in audit] == actions
     assert key.encode() not in (await gateway.call("GET", "/admin/audit")).body
 
@@ -48,6 +54,8 @@ async def test_the_life_of_an_account_is_noted(gateway: TestGateway) -> None:
         ({"name": "x", "role": "king"}, "role"),
         ({"name": "x", "daily_quota_usd": -1}, "daily"),
         ({"name": "x", "nonsense": 1}, "nonsense"),
+        ({"name": "x", "email": "nobody"}, "email"),
+        ({"name": "x", "email": "a@" + 253 * "b"}, "email"),
         ({}, "name"),
     ],
 )
@@ -63,7 +71,8 @@ async def test_an_accounts_own_caps_stand_beside_its_roles(gateway: TestGateway)
 
     async def told() -> list[Any]:
         account = (await gateway.call("GET", "/user", key=key)).json["account"]
-        assert account == (await gateway.call("GET", path)).json
+        detail = (await gateway.call("GET", path)).json
+        assert account.items() <= {name: value for name, value in detail.items() if name != "sign_in"}.items()
         return [account[name] for name in caps]
 
     roles = [None, 16, None, 16]
@@ -125,6 +134,16 @@ async def test_what_the_navigation_is_told(gateway: TestGateway) -> None:
     free = await gateway.new_key("free", Role.FREE)
     told = (await gateway.call("GET", "/user/batch-capabilities", key=free)).json
     assert (told["status"], told["min_role"]) == ("enabled", "internal")
+    assert [model["id"] for model in told["models"]] == ["chat-1", "embed-1"]
+    chat = told["models"][0]
+    assert (chat["aliases"], chat["targets"], chat["available"], chat["live"]) == (["short"], ["chat"], True, True)
+    assert (chat["unsupported_fields"], chat["unknown_fields"], chat["prices"]["batch_factor"]) == ([], True, 1)
+    assert {"target": "embeddings", "url": "/v1/embeddings"} in told["targets"]
+    limits = told["limits"]
+    assert (limits["file_bytes"], limits["line_bytes"], limits["requests_per_batch"]) == (32 << 20, 4 << 20, 50_000)
+    assert limits["running_requests"] == 8
+    assert (told["window_hours"], told["file_window_hours"], told["retention_days"]) == (24, 24, 7)
+    assert told["in_use"] == {"unfinished_batches": 0, "unfinished_requests": 0, "stored_file_bytes": 0}
     assert (told["role_may_submit"], told["has_history"], told["show_entry"]) == (False, False, False)
     await gateway.call("PATCH", "/admin/config", json={"BATCH_MIN_ROLE": "free"})
     assert (await gateway.call("GET", "/user/batch-capabilities", key=free)).json["show_entry"] is True
@@ -132,6 +151,10 @@ async def test_what_the_navigation_is_told(gateway: TestGateway) -> None:
     await gateway.call("PATCH", "/admin/config", json={"BATCH_MIN_ROLE": "admin"})
     told = (await gateway.call("GET", "/user/batch-capabilities", key=free)).json
     assert (told["role_may_submit"], told["has_history"], told["show_entry"]) == (False, True, True)
+    assert (told["in_use"]["unfinished_batches"], told["in_use"]["unfinished_requests"]) == (1, 1)
+    await gateway.call("PATCH", "/admin/config", json={"BATCH_COMPLETION_WINDOW_HOURS": 0})
+    told = (await gateway.call("GET", "/user/batch-capabilities", key=free)).json
+    assert (told["window_hours"], told["file_window_hours"]) == (None, None)
     await gateway.call("PATCH", "/admin/config", json={"BATCH_ENABLED": False})
     told = (await gateway.call("GET", "/user/batch-capabilities", key=free)).json
     assert (told["status"], told["show_entry"]) == ("disabled", False)
@@ -147,6 +170,8 @@ async def working(database_url: str, listen_url: str, models: Path) -> AsyncIter
 async def test_everyones_batches_and_their_sums(working: TestGateway) -> None:
     gateway = working
     key = await gateway.new_key("carol", Role.INTERNAL)
+    carol = (await gateway.call("GET", "/user", key=key)).json["account"]["id"]
+    await gateway.call("PATCH", f"/admin/accounts/{carol}", json={"email": "carol@example.org"})
     assert (await gateway.call("GET", "/admin/batch/summary")).json["totals"]["total"] == 0
     batch = (await gateway.call("POST", "/v1/batches", key=key, json={"requests": [request_line("a")]})).json["id"]
 
@@ -155,12 +180,12 @@ async def test_everyones_batches_and_their_sums(working: TestGateway) -> None:
         return [one for one in found if one["batch"]["id"] == batch]
 
     (job,) = await until(ended)
-    assert (job["user_name"], job["misses_window"]) == ("carol", False)
+    assert (job["user_name"], job["email"], job["misses_window"]) == ("carol", "carol@example.org", False)
     assert (await gateway.call("GET", f"/admin/batch/jobs?search={batch}&status=failed")).json["data"] == []
     for bad in ("status=x", "target=x", "after=x", "limit=0"):
         assert (await gateway.call("GET", f"/admin/batch/jobs?{bad}")).error["param"] == bad.split("=")[0]
     summary = (await gateway.call("GET", "/admin/batch/summary")).json
-    assert [user["user_name"] for user in summary["users"]] == ["carol"]
+    assert [(user["user_name"], user["email"]) for user in summary["users"]] == [("carol", "carol@example.org")]
     assert summary["users"][0]["totals"] == summary["totals"]
     outcomes = ("total", "succeeded", "failed", "expired", "cancelled", "not_finished")
     assert [summary["totals"][name] for name in outcomes] == [1, 1, 0, 0, 0, 0]

@@ -140,6 +140,8 @@ async def test_a_reset_returns_to_the_environment(database_url: str, models: Pat
         ({"BATCH_MIN_ROLE": "king"}, ["free, pro, internal, admin"]),
         ({URL: "s3cret.example.org"}, [URL, "https://"]),
         ({URL: {"s3cret": 1}}, [URL, "https://"]),
+        ({"DAILY_QUOTA_USD_PRO": -1}, ["an amount of 0 or more"]),
+        ({CAP: 1.5}, ["a whole number from 0 to 100,000"]),
         ({"BATCH_SPEED": 1, CAP: 8}, ["BATCH_SPEED"]),
         ({"BATCH_SPEED": None}, ["BATCH_SPEED"]),
         ({"BATCH\0": None}, ["BATCH"]),
@@ -157,6 +159,13 @@ async def test_a_refusal_names_the_setting_and_its_bounds(
     assert answer.error["param"] in {*changes, "BATCH\0"}
     assert (await config(gateway))["BATCH_MAX_REQUESTS"]["value"] == 50_000
     assert (await gateway.call("GET", "/admin/audit")).json["data"] == []
+
+
+async def test_an_amount_is_a_number_or_text_and_empty_for_none(gateway: TestGateway) -> None:
+    for given, value in ((12.5, "12.5"), (0.0000001, "0.0000001"), ("7.25", "7.25"), (3, "3"), (0, "0"), ("", None)):
+        assert (await patch(gateway, DAILY_QUOTA_USD_PRO=given)).status == 200
+        told = (await config(gateway))["DAILY_QUOTA_USD_PRO"]
+        assert (told["value"], told["source"]) == (value, "stored")
 
 
 async def test_bodies_that_are_no_changes(gateway: TestGateway) -> None:

@@ -19,7 +19,11 @@ async def test_an_account_is_gone_at_once_and_its_removal_is_shown(gateway: Test
     assert (await gateway.call("GET", f"/admin/purges/{account}")).json == asked.json
     second = await gateway.new_key("ada", Role.INTERNAL)  # the name is free
     other = (await gateway.call("GET", "/user", key=second)).json["account"]["id"]
-    await gateway.call("DELETE", f"/admin/accounts/{other}?permanent=true")
+    await gateway.call("DELETE", f"/admin/accounts/{other}")
+    deleted = (await gateway.call("GET", "/admin/accounts?state=deleted&search=ada")).json["data"]
+    assert [(one["id"], one["state"]) for one in deleted] == [(account, "deleted"), (other, "deleted")]
+    assert (await gateway.call("GET", "/admin/accounts?search=ada")).json["data"] == []
+    assert (await gateway.call("DELETE", f"/admin/accounts/{other}?permanent=true")).status == 202
     first = (await gateway.call("GET", "/admin/purges?limit=1")).json
     assert ([one["id"] for one in first["data"]], first["has_more"]) == ([other], True)
     rest = (await gateway.call("GET", f"/admin/purges?after={other}")).json

@@ -7,10 +7,11 @@ import hashlib
 import io
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.gateway import Answer, TestGateway, start_gateway
+from tests.gateway import Answer, TestGateway, start_gateway, until
 
 from ebbtide.accounts.roles import Role
 
@@ -259,3 +260,50 @@ async def test_uploads_at_once_share_the_hourly_count(database_url: str, models:
     async with start_gateway(database_url, models, role="api", environ=environ) as gateway:
         answers = await asyncio.gather(*(gateway.upload(LINES) for _ in range(8)))
     assert sorted(answer.status for answer in answers) == [200] * 2 + [429] * 6
+
+
+async def test_uploads_under_way_count_as_well_since_they_may_fail(database_url: str, models: Path) -> None:
+    async with start_gateway(database_url, models, role="api", environ={"BATCH_FILE_UPLOADS_PER_HOUR": "2"}) as gateway:
+        connections = [await begun_upload(gateway) for _ in range(3)]
+        heads = [asyncio.create_task(reader.readuntil(b"\r\n\r\n")) for reader, _ in connections]
+        answered, waiting = await asyncio.wait(heads, timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        assert [head.result()[:12] for head in answered] == [b"HTTP/1.1 429"]
+        for head in waiting:
+            head.cancel()
+        for _, writer in connections:
+            writer.transport.abort()
+
+
+async def begun_upload(gateway: TestGateway) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which an upload has begun that does not end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+    writer.write(
+        f"POST /v1/files HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.admin_key}\r\n"
+        "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000\r\n\r\n--b\r\n".encode()
+    )
+    await writer.drain()
+    return reader, writer
+
+
+async def test_a_download_ends_when_its_time_is_over_though_its_reader_dawdles(database_url: str, models: Path) -> None:
+    content = os.urandom(6 << 20).replace(b"\n", b"")  # more than sockets hold, and stored as one chunk
+    async with start_gateway(
+        database_url, models, role="api", environ={"STREAM_REQUEST_TIMEOUT_SECONDS": "1"}
+    ) as gateway:
+        file_id = (await gateway.upload(content)).json["id"]
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+        writer.write(
+            f"GET /v1/files/{file_id}/content HTTP/1.1\r\nHost: x\r\n"
+            f"Authorization: Bearer {gateway.admin_key}\r\n\r\n".encode()
+        )
+        async with asyncio.timeout(20):
+            assert await reader.read(1)
+            await until(lambda: nobody_reads(gateway))
+            with suppress(ConnectionError):  # cut off by the server
+                assert len(await reader.read()) < len(content)
+        writer.close()
+
+
+async def nobody_reads(gateway: TestGateway) -> bool:
+    async with gateway.database.connection() as conn:
+        return bool(await conn.fetchval("select count(*) from batch_read_leases") == 0)

@@ -17,8 +17,8 @@ from ebbtide.clock import SystemClock
 
 RECENT, METRICS = "/admin/recent-requests", "/admin/request-metrics"
 ROW = """insert into api_logs (at, account_id, key_id, source, target, model, status_code, error_code, input_tokens,
-                             first_token_ms, metadata)
-         values ($1, $2, 'k', 'interactive', 'chat', $3, $4, $5, 7, 12, '{"calls": 2}')"""
+                             first_token_ms, attempts)
+         values ($1, $2, 'k', 'interactive', 'chat', $3, $4, $5, 7, 12, 2)"""
 
 
 @pytest.fixture
@@ -61,13 +61,16 @@ async def test_a_batch_is_in_the_log_the_bars_and_its_owners_usage(
 ) -> None:
     upstream.decide = lambda call: Behaviour(status=400) if b"FAIL" in call.body else Behaviour()
     key = await gateway.new_key("owner", Role.INTERNAL)
+    user = (await gateway.call("GET", "/user", key=key)).json
+    await gateway.call("PATCH", f"/admin/accounts/{user['account']['id']}", json={"monthly_quota_usd": 5})
+    await gateway.call("PATCH", f"/admin/keys/{user['key_id']}", json={"daily_budget_usd": 2})
     batch = await run_batch(gateway, key)
     rows = await listed(gateway, source="batch", batch_id=batch["id"])
     assert await listed(gateway, batch_id=batch["id"]) == rows
     assert await listed(gateway, source="interactive") == []
     assert sorted(row["outcome"] for row in rows) == ["completed", "completed", "failed"]
     [broken] = await listed(gateway, error="any")
-    assert (broken["status"], broken["attempt"], broken["attempts"], broken["account_name"]) == (400, 1, 1, "owner")
+    assert (broken["status"], broken["attempt"], broken["attempts"], broken["account_name"]) == (400, 1, None, "owner")
     assert broken["batch_id"] == batch["id"]
     assert sum(row["prompt_tokens"] or 0 for row in rows) == batch["usage"]["input_tokens"]
     assert sum(row["cost_usd"] or 0 for row in rows) == pytest.approx(batch["cost_usd"])
@@ -92,6 +95,18 @@ async def test_a_batch_is_in_the_log_the_bars_and_its_owners_usage(
     assert sum(use["requests"] for use in usage["models"]) == 3
     assert sum(use["prompt_tokens"] for use in usage["keys"]) == batch["usage"]["input_tokens"]
     other = await gateway.new_key("other", Role.FREE)
+    only = {"source": "interactive", "model": "chat-1", "first_day": usage["first_day"], "last_day": usage["last_day"]}
+    narrowed = (await gateway.call("GET", "/user/usage", key=key, params=only)).json
+    assert (narrowed["cost_usd"], narrowed["keys"], narrowed["models"]) == (0, [], [])
+    day, month = usage["spending"]["day"], usage["spending"]["month"]
+    assert day["spent_usd"] == pytest.approx(batch["cost_usd"])
+    assert (day["limit_usd"], month["limit_usd"], day["remaining_usd"]) == (None, 5.0, None)
+    assert month["remaining_usd"] == pytest.approx(5 - batch["cost_usd"])
+    [own] = usage["spending"]["keys"]
+    assert (own["day"]["limit_usd"], own["day"]["spent_usd"]) == (2.0, day["spent_usd"])
+    assert datetime.fromisoformat(day["resets_at"]) - SystemClock().now() <= timedelta(days=1)
+    assert datetime.fromisoformat(month["resets_at"]).day == 1
+
     empty = (await gateway.call("GET", "/user/usage", key=other)).json
     assert (empty["cost_usd"], empty["keys"], empty["models"]) == (0, [], [])
 
@@ -155,6 +170,11 @@ async def test_every_filter_and_the_pages(gateway: TestGateway) -> None:
         (METRICS, "source", "all"),
         (METRICS, "window", "2h"),
         ("/user/usage", "days", "91"),
+        ("/user/usage", "first_day", "2026-02-30"),
+        ("/user/usage", "first_day", "2020-01-01"),
+        ("/user/usage", "first_day", "9999-12-31"),
+        ("/user/usage", "last_day", "soon"),
+        ("/user/requests", "after", "log_1"),
     ],
 )
 async def test_a_bad_filter_is_named(api: TestGateway, path: str, name: str, value: str) -> None:

@@ -129,7 +129,6 @@ async def test_the_limits_of_a_create_hold(gateway: TestGateway, database_url: s
     await _finish_cancelling(gateway, old["id"])
     for name, value, status in (
         ("BATCH_MAX_REQUESTS", "1", 400),
-        ("BATCH_MAX_LINE_KB", "64", 400),
         ("BATCH_MAX_BODY_MB", "1", 413),
         ("BATCH_MAX_QUEUED_REQUESTS_PER_USER", "1", 429),
     ):

@@ -128,13 +128,23 @@ async def test_an_ordinary_service_tier_passes(world: World, tier: str) -> None:
     assert (await world.direct(request("a", service_tier=tier))).total == 1
 
 
-async def test_too_many_requests_and_too_long_a_request_are_refused(world: World) -> None:
-    world.set(batch_max_requests=2, batch_max_line_kb=1)
+async def test_too_many_requests_and_too_long_a_request_are_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.set(batch_max_requests=2)
+    monkeypatch.setattr("ebbtide.batches.intake.LONGEST_LINE", 1 << 20)
     with pytest.raises(InvalidRequest, match="3 requests; a batch may hold 2"):
         await world.many(3)
-    with pytest.raises(InvalidRequest, match=r"requests\[1\] \(custom_id 'b'\): larger than 1 KiB"):
-        await world.direct(request("a"), request("b", "x" * 1024))
+    with pytest.raises(InvalidRequest, match=r"requests\[1\] \(custom_id 'b'\): larger than 1 MiB"):
+        await world.direct(request("a"), request("b", "x" * (1 << 20)))
     assert await nothing_stored(world)
+
+
+async def test_the_limit_of_a_files_lines_is_none_of_direct_requests(world: World) -> None:
+    world.set(batch_max_line_kb=1)
+    job = await world.direct(request("a", "x" * (5 << 20)), request("b"))
+    async with world.worker():
+        assert (await world.until_ended(job)).completed == 2
 
 
 async def test_a_role_below_the_minimum_may_not_create(world: World) -> None:

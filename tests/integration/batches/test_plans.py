@@ -119,6 +119,15 @@ async def test_the_plans_of_a_busy_queue(crowded: World) -> None:
     closing = await explain(world, "end.sql", "closing_batches", *KNOWN)
     assert scans_of(closing, "batch_items") == set()
 
+    owner = world.owner.account_id
+    for file, name, values in (
+        ("removal.sql", "standing_of_account", (owner, *KNOWN)),
+        ("removal.sql", "idle_of_account", (owner, False, 50, *KNOWN)),
+        ("overview.sql", "list_workers", (0, 100)),
+    ):
+        plan = await explain(world, file, name, *values)
+        assert {index for _, index in scans_of(plan, "batch_items")} <= {"batch_items_running"}, name
+
 
 @pytest.mark.parametrize(
     ("file", "name", "values"),

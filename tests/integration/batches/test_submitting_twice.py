@@ -25,6 +25,7 @@ from ebbtide.catalog.model import Model, Route
 from ebbtide.clock import ManualClock
 from ebbtide.dialects.openai.canonical import create_digest
 from ebbtide.dialects.openai.requests import parse_create
+from ebbtide.dispatch.translation import check_carried
 from ebbtide.errors import Conflict, Gone, LimitReached
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.pool import Database
@@ -72,7 +73,8 @@ async def desk(database: Database) -> Desk:
     account = await create_account(database, "owner", Role.INTERNAL, NOON)
     key, _ = await create_key(database, account.id, now=NOON)
     route = Route("r", "openai", "m", "http://127.0.0.1:9")
-    intake = Intake(database, Catalog.of([Model("m", "chat", (route,))]), Settings(batch_max_active_per_user=1), clock)
+    catalog = Catalog.of([Model("m", "chat", (route,))])
+    intake = Intake(database, catalog, Settings(batch_max_active_per_user=1), clock, check_carried)
     return Desk(intake, Principal(account.id, key.id, Role.INTERNAL), clock)
 
 

@@ -77,7 +77,7 @@ async def kept(world: World) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(
-    "unknown", ["schema_version = 99", "api_surface = 'anthropic'", "target = 'messages'"], ids=lambda it: it.split()[0]
+    "unknown", ["schema_version = 99", "api_surface = 'gemini'", "target = 'gemini'"], ids=lambda it: it.split()[0]
 )
 async def test_what_a_worker_does_not_know_it_leaves_alone(world: World, unknown: str) -> None:
     jobs = await make_one_in_each_state(world)

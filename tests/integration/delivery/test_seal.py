@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -15,12 +16,16 @@ from zstandard import ZstdError
 
 from ebbtide.batches import end_store
 from ebbtide.batches.cancel import cancel_batch, delete_batch
+from ebbtide.batches.intake import create_batch
 from ebbtide.batches.model import Job, timestamps
 from ebbtide.batches.progress import read_batch
 from ebbtide.batches.results import Result, stream_results
+from ebbtide.batches.validation import validate_next
+from ebbtide.clock import Clock
 from ebbtide.delivery.export import export_results
-from ebbtide.delivery.seal import seal_next
+from ebbtide.delivery.seal import ANY, ResultWriter, seal_next
 from ebbtide.delivery.seal import write_results as write
+from ebbtide.dialects.openai.requests import CreateBatch
 from ebbtide.errors import Conflict, NotFound
 from ebbtide.files import store as files
 from ebbtide.files.library import delete_file, get_file
@@ -53,6 +58,23 @@ def lines(content: bytes) -> list[Any]:
 
 async def seal_once(world: World) -> int:
     return await seal_next(world.database, await world.worker_no(), world.clock)
+
+
+async def test_result_files_go_when_their_create_asked_for_it_and_never_after_their_batch(world: World) -> None:
+    for seconds, kept in ((3_600, timedelta(seconds=3_600)), (2_592_000, timedelta(days=7))):
+        file = await world.upload(jsonl([request("a")]))
+        create = CreateBatch(None, file.id, "/v1/chat/completions", "24h", output_seconds=seconds)
+        job = await create_batch(world.intake, world.owner, create)
+        assert await validate_next(world.intake, await world.worker_no()) == 1
+        hands = await world.hands()
+        await hands.settle(*((work, answered()) for work in await hands.claim()))
+        assert await seal_once(world) == 1
+        ended, now = await world.job(job), world.clock.now()
+        assert ended.results_expires_at == now + timedelta(days=7)
+        output = await get_file(world.database, world.owner, ended.output_id or "", now)
+        assert output.expires_at == now + kept
+        with pytest.raises(NotFound):
+            await get_file(world.database, world.owner, output.id, now + kept)
 
 
 async def test_results_become_two_files_in_submission_order(world: World) -> None:
@@ -225,7 +247,7 @@ async def test_a_seal_by_a_worker_that_does_not_own_it_is_refused(world: World) 
     job = await finished(world)
     mine = await world.worker_no()
     async with world.database.transaction() as conn:
-        assert await end_store.claim_sealing(conn, mine) == job.id
+        assert await end_store.claim_sealing(conn, mine, ANY) == job.id
         again = await end_store.seal(conn, job.no, mine + 1, end_store.ResultFiles(None, None), world.clock.now())
         assert again is None
         assert (await read_batch(conn, job.id)).status == "finalizing"
@@ -306,3 +328,23 @@ async def test_a_batch_that_breaks_the_sealing_holds_up_no_other(world: World) -
     assert await seal_next(world.database, worker_no, world.clock) == 1
     assert (await world.job(good)).status == "completed"
     assert (await world.job(broken)).status == "finalizing"
+
+
+async def test_a_large_batch_keeps_no_small_one_waiting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    large, small = await finished(world, 60), await finished(world, 3)
+    size = await world.value("select result_bytes from batch_jobs where no = $1", small.no)
+    monkeypatch.setattr("ebbtide.worker.upkeep.SMALL", (0, size))
+    monkeypatch.setattr("ebbtide.worker.upkeep.LARGE", (size + 1, ANY[1]))
+    go_on = asyncio.Event()
+
+    async def held(database: Database, job: Job, writers: tuple[ResultWriter, ResultWriter], clock: Clock) -> None:
+        if job.id == large.id:
+            await go_on.wait()
+        await write(database, job, writers, clock)
+
+    monkeypatch.setattr("ebbtide.delivery.seal.write_results", held)
+    async with world.worker():
+        assert (await world.until_ended(small)).output_id is not None
+        assert (await world.job(large)).status == "finalizing"
+        go_on.set()
+        assert (await world.until_ended(large)).output_id is not None

@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.fake_upstream import FakeUpstream
 
 from ebbtide.catalog.model import Model, Route
 from ebbtide.clock import SystemClock
@@ -14,7 +15,7 @@ from ebbtide.dispatch import health
 from ebbtide.dispatch.breaker import BreakerRules
 from ebbtide.dispatch.dispatcher import Dispatcher, Rules
 from ebbtide.dispatch.health import HealthReporter, read_health
-from ebbtide.dispatch.outcome import Call
+from ebbtide.dispatch.outcome import Answered, Call, Failed
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import repeat
 from ebbtide.storage.pool import Database
@@ -80,3 +81,23 @@ async def test_a_process_that_stops_takes_its_word_back_and_old_ones_with_it(
     async with database.connection() as conn:
         left = await conn.fetch("select process from route_health")
     assert [row["process"] for row in left] == ["lives"]
+
+
+async def test_a_call_that_waits_for_room_does_not_go_where_nothing_goes_any_more() -> None:
+    off: frozenset[tuple[str, str]] = frozenset()
+    async with FakeUpstream(latency=60) as upstream, Sender() as sender:
+        model = Model("m", "chat", (Route("r", "openai", "up", upstream.url, max_concurrency=1),))
+        dispatcher = Dispatcher(sender, rules=lambda: Rules(off=off))
+        call = Call(model=model, target="chat", body=CALL.body, requested="m", source="batch")
+        runs = asyncio.create_task(dispatcher.call(call))
+        await upstream.arrived.get()
+        waits = asyncio.create_task(dispatcher.call(call))
+        async with asyncio.timeout(10):
+            while dispatcher.in_flight["m", "batch"] < 2:  # noqa: ASYNC110  it has begun
+                await asyncio.sleep(0.01)
+        off = frozenset({("m", "r")})
+        upstream.hurry()
+        assert isinstance(await runs, Answered), "what runs goes on"
+        refused = await waits
+        assert isinstance(refused, Failed)
+        assert (refused.kind, refused.status, refused.sent, upstream.count) == ("no_route", 503, False, 1)

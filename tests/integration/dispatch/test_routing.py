@@ -240,6 +240,39 @@ async def test_a_refused_key_rests_and_the_pools_next_one_is_tried(
     assert dispatcher.health()[0].keys_resting == 0
 
 
+async def test_each_route_has_all_its_keys_tried(dispatcher: Dispatcher, one: FakeUpstream, two: FakeUpstream) -> None:
+    one.decide = lambda received: Behaviour(status=401)
+    two.decide = lambda received: Behaviour(status=401) if key_of(received) == "k3" else None
+    keys = {"api_keys": ("k1", "k2")}, {"api_keys": ("k3", "k4")}
+    asked = call(model(route(one, "a", FIRST, **keys[0]), route(two, "b", LAST, **keys[1])))
+    told = answered(await dispatcher.call(asked))
+    assert (told.route, told.others.calls) == ("b", 3)
+    assert sorted(key_of(received) for received in (*one.requests, *two.requests)) == ["k1", "k2", "k3", "k4"]
+
+
+async def test_a_failure_of_another_kind_uses_up_no_key(dispatcher: Dispatcher, one: FakeUpstream) -> None:
+    one.decide = lambda received: Behaviour(status=401) if key_of(received) == "k1" else None
+    away = route(f"http://127.0.0.1:{closed_port()}/v1", "away", FIRST)
+    asked = call(model(away, route(one, "a", LAST, api_keys=("k1", "k2"))))
+    assert answered(await dispatcher.call(asked)).others.calls == 2
+
+
+async def test_a_route_that_is_configured_no_more_is_forgotten(
+    dispatcher: Dispatcher, one: FakeUpstream, two: FakeUpstream
+) -> None:
+    before, after = model(route(one, "old", FIRST), route(two, "kept", LAST)), model(route(two, "kept"))
+    one.latency = 30.0
+    asking = asyncio.create_task(dispatcher.call(call(before)))
+    await one.arrived.get()
+    dispatcher.retain([after])
+    answered(await dispatcher.call(call(after)))
+    assert {health.route for health in dispatcher.health()} == {"old", "kept"}  # a call runs on it
+    one.hurry()
+    answered(await asking)
+    dispatcher.retain([after])
+    assert [health.route for health in dispatcher.health()] == ["kept"]
+
+
 async def test_a_full_route_lets_others_take_over_and_waits_when_none_can(
     dispatcher: Dispatcher, one: FakeUpstream, two: FakeUpstream
 ) -> None:

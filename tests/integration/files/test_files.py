@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import re
 
 import pytest
 from tests.domain import World
+from tests.gateway import until
 
 from ebbtide.accounts.roles import Role
 from ebbtide.errors import EbbtideError, Forbidden, InvalidRequest, LimitReached, NotFound, TooLarge
 from ebbtide.files.chunks import CHUNK_BYTES
 from ebbtide.files.download import read_chunk, read_content, stream_chunks
+from ebbtide.files.leases import reading
 from ebbtide.files.library import delete_file, get_file, list_files
 from ebbtide.files.model import FileQuery
+from ebbtide.files.retention import purge_files
 from ebbtide.files.upload import Upload, check_may_upload
+from ebbtide.storage.queries import load_queries
 
 MIB = 1 << 20
 
@@ -118,17 +123,38 @@ async def test_the_store_of_an_account_holds_under_concurrency_and_is_freed_at_o
     await world.upload(part)
 
 
-async def test_the_hourly_count_includes_what_was_deleted(world: World) -> None:
+async def test_the_hourly_count_includes_what_was_deleted_and_removed(world: World) -> None:
     world.set(batch_file_uploads_per_hour=2)
     settings = world.settings.current
     for _ in range(2):
         await check_may_upload(world.database, world.owner, settings, world.clock.now())
         file = await world.upload(b"x\n")
         await delete_file(world.database, world.owner, file.id, world.clock.now())
+    world.clock.move(minutes=5)
+    while await purge_files(world.database, world.clock.now()):
+        pass
+    assert await world.value("select count(*) from batch_file_chunks") == 0
     with pytest.raises(LimitReached):
         await check_may_upload(world.database, world.owner, settings, world.clock.now())
-    world.clock.move(hours=1, seconds=1)
+    world.clock.move(minutes=55, seconds=1)
     await check_may_upload(world.database, world.owner, settings, world.clock.now())
+    assert await purge_files(world.database, world.clock.now()) > 0
+    assert await world.value("select count(*) from batch_files") == 0
+
+
+async def test_the_hourly_count_reads_only_what_may_be_in_it(world: World) -> None:
+    async with world.database.transaction() as conn:
+        await conn.execute(
+            """insert into batch_files (id, account_id, purpose, state, filename, sha256, created_at, deleted_at)
+               select 'file-' || n, 'acct_' || n % 100, 'batch', 'stored', 'x', sha256('x'), $1::timestamptz,
+                   case when n % 3 > 0 then $1::timestamptz end from generate_series(1, 30000) n""",
+            world.clock.now(),
+        )
+        await conn.execute("analyze batch_files")
+        sql = "explain (format json) " + load_queries("ebbtide.files", "store.sql")["count_uploads"]
+        plan = await conn.fetchval(sql, world.owner.account_id, world.clock.now())
+    assert "Seq Scan" not in plan
+    assert {"batch_files_account", "batch_files_deleted"} <= set(re.findall('"Index Name": "([a-z_]+)"', plan))
 
 
 async def test_a_role_below_the_minimum_may_not_upload(world: World) -> None:
@@ -156,6 +182,27 @@ async def test_files_are_listed_in_exact_pages_either_way(world: World) -> None:
     assert await page(limit=3, after=names[3]) == (names[2::-1], False)
     with pytest.raises(InvalidRequest):
         await page(after="file-nothing")
+
+
+async def test_a_reader_that_is_cut_off_still_ends_its_lease(world: World) -> None:
+    file, begun = await world.upload(b"x"), asyncio.Event()
+
+    async def read() -> None:
+        async with reading(world.database, seconds=3_600.0, file_id=file.id):
+            begun.set()
+            await asyncio.Event().wait()
+
+    async def no_lease() -> bool:
+        return bool(await world.value("select count(*) from batch_read_leases") == 0)
+
+    task = asyncio.create_task(read())
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(0)  # it is ending its lease now, and is cut off in that
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(no_lease)
 
 
 async def test_nobody_elses_file_can_be_seen_or_deleted(world: World) -> None:

@@ -12,20 +12,20 @@ import asyncpg
 import pytest
 from tests.domain import NOON
 
-from ebbtide.records.content import LONGEST_BYTES, add_contents, get_content, open_content, pack_content
+from ebbtide.records.content import LONGEST_BYTES, Packer, add_contents, get_content, open_content
 from ebbtide.records.log_bars import WINDOWS, Which, read_windows
 from ebbtide.records.log_days import add_days, fold_counts
 from ebbtide.records.log_read import Filter, list_requests, reach_back
 from ebbtide.storage.pool import Database
 from ebbtide.storage.queries import load_queries
 
-ROWS = 200_000
+ROWS = 40_000
 DAY = timedelta(days=1)
-# Rows come backwards from NOON, one each 2 s: 4.6 days; a quarter is interactive, one in 40 fails, one in 50 is of a
+# Rows come backwards from NOON, one each 30 s: 13.9 days; a quarter is interactive, one in 40 fails, one in 50 is of a
 # batch, 200 accounts.
 FILL = """insert into api_logs (at, request_id, account_id, key_id, source, target, model, status_code, error_code,
                               input_tokens, output_tokens, cost_usd, batch_job_id, metadata)
-          select $1::timestamptz - n * interval '2 s', 'r' || n, 'a' || n % 200, 'k',
+          select $1::timestamptz - n * interval '30 s', 'r' || n, 'a' || n % 200, 'k' || n % 200,
                  case when n % 4 = 0 then 'interactive' else 'batch' end, 'chat', 'm' || n % 3,
                  case when n % 40 = 1 then 500 else 200 end, case when n % 40 = 1 then 'upstream_error' end, 3, 2,
                  case when n % 7 = 0 then null else 0.001 end, case when n % 4 > 0 then 'batch_' || n % 51 end,
@@ -35,9 +35,14 @@ FILL = """insert into api_logs (at, request_id, account_id, key_id, source, targ
 
 @pytest.fixture
 async def filled(database: Database) -> Database:
-    for back in range(6):
+    for back in range(16):
         await add_days(database, NOON - back * DAY)
     async with database.connection() as conn:
+        await conn.execute("insert into accounts (id, name, role, created_at) values ('a7', 'seven', 'pro', now())")
+        await conn.execute(
+            "insert into api_keys (id, account_id, prefix, hash, created_at) values ('k7', 'a7', 'p', $1, now())",
+            bytes(32),
+        )
         await conn.execute(FILL, NOON, ROWS)
         await conn.execute("analyze")
     return database
@@ -67,14 +72,20 @@ async def test_no_question_goes_over_the_whole_log(filled: Database) -> None:
     async def read(before: tuple[datetime, int] | None = None, **which: Any) -> int:
         it = Filter(start, **which)
         values = (it.source, it.batch_id, it.account_id, it.model, it.status, it.error, it.failed)
-        return await rows_read(filled, "list_requests", start, it.end, *(before or (None, None)), *values, 51)
+        return await rows_read(
+            filled, "list_requests", start, it.end, *(before or (None, None)), *values, 51, it.key_id
+        )
 
     newest = (await list_requests(filled, Filter(start), None, 500)).items[-1]
     for which in ({}, {"source": "interactive"}, {"source": "batch"}, {"model": "m1"}, {"end": NOON - 2 * DAY}):
         assert await read(**which) < 1_000, which
+    assert await read(model="m9") == 0
+    assert await read(status=418) <= ROWS // 40  # no more than what went wrong
+    assert await read(error="no_such_error") <= ROWS // 40
     assert await read((newest.at, newest.id)) < 1_000
     assert await read(failed=True) < 1_000
     assert await read(account_id="a7") <= ROWS // 200
+    assert await read(key_id="k7") <= ROWS // 200
     assert await read(batch_id="batch_7") <= ROWS // 51 + 51
     while await fold_counts(filled, NOON + DAY):
         pass
@@ -82,9 +93,9 @@ async def test_no_question_goes_over_the_whole_log(filled: Database) -> None:
     await direct.execute("vacuum analyze api_log_counts")
     await direct.close()
     counted = await rows_read(filled, "count_requests", NOON - 90 * DAY, NOON + DAY, DAY, None)
-    assert counted <= 113 * 2 * 200 * 3  # hours, sources, accounts, models: far fewer with what is real
+    assert counted <= (8 * 24 + 7) * 2 * 200 * 3  # hours and days, sources, accounts, models: far fewer in reality
     usage = await rows_read(filled, "usage_by_model", "a7", (NOON - 29 * DAY).date(), NOON.date())
-    assert usage <= 113 * 2 * 3
+    assert usage <= (8 * 24 + 7) * 2 * 3
 
 
 async def test_the_bars_are_the_rows(filled: Database) -> None:
@@ -128,7 +139,8 @@ def test_a_start_widens_the_lookback_up_to_90_days() -> None:
 
 async def test_content_is_kept_up_to_its_bound(database: Database) -> None:
     await add_days(database, NOON)
-    small, large = pack_content(b"asked", b"told"), pack_content(b"x" * (LONGEST_BYTES + 1), b"y", 7)
+    small = Packer().pack(b"asked", b"told", 5, 4)
+    large = Packer().pack(b"x" * (LONGEST_BYTES + 1), b"y", LONGEST_BYTES + 1, 7)
     async with database.transaction() as conn:
         await add_contents(conn, [(NOON, "req_1", small), (NOON, "req_2", large)])
         await add_contents(conn, [])

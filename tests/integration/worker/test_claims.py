@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+import structlog
 from tests.domain import Hands, World, answered, books, failed, insert_open
 from tests.fake_upstream import Behaviour
 
@@ -96,6 +97,17 @@ async def test_a_cap_of_nothing_and_batch_off_start_nothing(world: World) -> Non
     assert await world.value("select count(*) from batch_items where state <> 'queued'") == 0
     world.set(batch_enabled=True)
     assert len(await hands.claim()) == 5
+
+
+async def test_a_worker_tells_that_batch_work_is_off(world: World) -> None:
+    world.set(batch_enabled=False)
+    with structlog.testing.capture_logs() as told:
+        async with world.worker():
+
+            async def is_told() -> bool:
+                return "batch_worker_disabled" in [entry["event"] for entry in told]
+
+            await world.until(is_told)
 
 
 async def test_an_account_stays_within_its_roles_cap_over_all_models(world: World) -> None:

@@ -181,6 +181,18 @@ async def test_a_paused_batch_still_expires(world: World) -> None:
     assert (ended.status, ended.expired, sent(world)) == ("expired", 2, 0)
 
 
+async def test_the_reason_is_told_without_a_gap(world: World) -> None:
+    """It is looked at again before the pause that the last look gave is over."""
+    job, hands = await world.many(1), await world.hands()
+    await quota(world, daily="0")
+    await hands.claim()
+    for _ in range(3):
+        world.clock.move(seconds=56)
+        await hands.claim()
+        world.clock.move(seconds=5)
+        assert await waits_because(world, job, "daily_quota")()
+
+
 # A key's own budget --------------------------------------------------------------------------------------------------
 
 

@@ -23,10 +23,11 @@ from ebbtide.accounts.store import Principal
 from ebbtide.batches import end_store
 from ebbtide.batches.progress import get_batch
 from ebbtide.delivery import store as delivery_store
+from ebbtide.delivery.seal import ANY
 from ebbtide.errors import Conflict, NotFound, Unauthenticated
 from ebbtide.files.leases import reading
 from ebbtide.records.audit import AuditFilter, list_audit
-from ebbtide.records.content import add_contents, get_content, pack_content
+from ebbtide.records.content import Packer, add_contents, get_content
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Database
 from ebbtide.worker.purge import purge_accounts
@@ -71,7 +72,7 @@ async def furnish(world: World) -> None:
             world.owner.account_id,
             world.owner.key_id,
         )
-        await add_contents(conn, [(NOON, "req_1", pack_content(b"secret", b"words"))])
+        await add_contents(conn, [(NOON, "req_1", Packer().pack(b"secret", b"words", 6, 5))])
 
 
 async def test_everything_goes_once_no_lease_holds_it(world: World) -> None:
@@ -169,7 +170,7 @@ async def test_result_files_that_are_being_made_are_waited_for_while_their_worke
     await hands.settle(*((work, answered()) for work in await hands.claim()))
     sealer = await world.worker_no()
     async with world.database.transaction() as conn:
-        assert await end_store.claim_sealing(conn, sealer) == job.id
+        assert await end_store.claim_sealing(conn, sealer, ANY) == job.id
     if not living:
         await world.lapse(sealer)
     await purge_account(world.database, world.owner.account_id, "cli:root", NOON)
@@ -195,7 +196,7 @@ async def test_nothing_begins_or_is_kept_once_the_removal_is_asked_for(world: Wo
         world.owner.account_id,
     )
     async with world.database.transaction() as conn:
-        await add_contents(conn, [(NOON, "req_2", pack_content(b"late", b"words"))])
+        await add_contents(conn, [(NOON, "req_2", Packer().pack(b"late", b"words", 4, 5))])
         assert await get_content(conn, NOON, "req_2") is None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from ebbtide.api.answers import Streamed, while_connected
+from ebbtide.api.answers import PIECE_BYTES, Streamed, in_pieces, while_connected
 from ebbtide.errors import NotFound
 
 Message = MutableMapping[str, Any]
@@ -53,6 +53,36 @@ async def test_a_stream_is_sent_whole() -> None:
     assert b"".join(message["body"] for message in sent[1:]) == b"ab"
     assert [message["more_body"] for message in sent[1:]] == [True, True, False]
     assert source.closed.is_set()
+
+
+async def test_a_known_length_ends_with_its_last_byte() -> None:
+    sent: list[Message] = []
+    source = Source(b"a", b"bc")
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        assert not source.closed.is_set()  # a client that has everything may hang up before the source is done
+
+    await Streamed(source.chunks(), headers={"content-length": "3"})(GET, connected, send)
+    assert [(message["body"], message["more_body"]) for message in sent[1:]] == [(b"a", True), (b"bc", False)]
+    assert source.closed.is_set()
+
+
+@pytest.mark.parametrize("more", [True, False])
+async def test_large_parts_go_in_pieces(more: bool) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    content = bytes(range(256)) * 1_025
+    head = {"type": "http.response.start", "status": 200, "headers": []}
+    await in_pieces(send)(head)
+    await in_pieces(send)({"type": "http.response.body", "body": content, "more_body": more})
+    assert sent[0] is head
+    assert b"".join(message["body"] for message in sent[1:]) == content
+    assert [len(message["body"]) for message in sent[1:]] == [PIECE_BYTES, PIECE_BYTES, 256]
+    assert [message["more_body"] for message in sent[1:]] == [True, True, more]
 
 
 async def test_head_reads_nothing_of_the_source() -> None:

@@ -23,6 +23,7 @@ JOB = Job(
     output_id=None,
     error_id=None,
     metadata=None,
+    anthropic_version=None,
     completion_window="24h",
     retention_days=7,
     phase="open",

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.dialects.openai import bodies
-from ebbtide.dialects.openai.requests import check_batch_body, for_upstream, parse_body, with_model
-from ebbtide.dialects.values import Target
+from ebbtide.dialects.openai.requests import check_batch_body, parse_body, streamed
+from ebbtide.dialects.values import Limits, Target, Terms, with_model
 from ebbtide.errors import InvalidRequest
 
 USER = {"role": "user", "content": "hello"}
@@ -131,12 +130,12 @@ def test_a_body_is_an_object(raw: bytes) -> None:
         ({"stop": ["x"] * 3}, "stop"),
     ],
 )
-def test_each_limit_holds(members: dict[str, object], param: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_limit_holds(members: dict[str, object], param: str) -> None:
     assert parse_body("chat", chat(**members)).model == "llama"
-    tight = {"MAX_MESSAGES": 2, "MAX_CONTENT_PARTS": 3, "MAX_TOOLS": 2, "MAX_STOP_SEQUENCES": 2}
-    for name, value in tight.items():
-        monkeypatch.setattr(bodies, name, value)
-    assert refused("chat", chat(**members)).param == param
+    tight = Terms(Limits(messages=2, content_parts=3, tools=2, stop_sequences=2))
+    with pytest.raises(InvalidRequest) as error:
+        parse_body("chat", chat(**members), tight)
+    assert error.value.param == param
 
 
 @pytest.mark.parametrize("given", ["text", "", ["a", ""], [1, 2, 3], [[1], [2, 3]]])
@@ -230,10 +229,7 @@ def test_with_model_changes_the_model_alone(members: dict[str, object], model: s
 
 def test_a_stream_is_asked_for_its_usage() -> None:
     body = parse_body("chat", chat(stream=True, stream_options={"include_usage": False, "chunk": 2}))
-    sent = json.loads(for_upstream(body, "up"))
+    sent = json.loads(streamed(body.raw, "up"))
     assert sent["stream_options"] == {"include_usage": True, "chunk": 2}
     assert sent["model"] == "up"
-    assert json.loads(for_upstream(parse_body("chat", chat(stream=True)), "up"))["stream_options"] == {
-        "include_usage": True
-    }
-    assert "stream_options" not in json.loads(for_upstream(parse_body("chat", chat()), "up"))
+    assert json.loads(streamed(chat(stream=True), "up"))["stream_options"] == {"include_usage": True}

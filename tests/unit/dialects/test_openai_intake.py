@@ -50,6 +50,12 @@ def test_direct_requests_stay_bytes() -> None:
     assert (made.input_file_id, made.endpoint, made.completion_window, made.metadata) == (None, None, None, {"k": "v"})
 
 
+def test_direct_requests_have_no_files_to_expire() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        create(requests=[1], output_expires_after={"anchor": "created_at", "seconds": 3600})
+    assert caught.value.param == "output_expires_after"
+
+
 def test_what_clients_add_is_no_error() -> None:
     made = create(
         **FILE,
@@ -61,7 +67,8 @@ def test_what_clients_add_is_no_error() -> None:
         stream=False,
         unknown={"x": 1},
     )
-    assert made == CreateBatch(None, "file-1", "/v1/chat/completions", "24h", None)
+    assert made == CreateBatch(None, "file-1", "/v1/chat/completions", "24h", None, 3600)
+    assert create(**FILE, output_expires_after=None).output_seconds is None
     assert create(requests=[1], input_file_id=None, endpoint=None, completion_window=None).requests is not None
 
 
@@ -74,6 +81,14 @@ def test_what_clients_add_is_no_error() -> None:
         ({"completion_window": None}, "completion_window"),
         ({"completion_window": "48h"}, "completion_window"),
         ({"completion_window": 24}, "completion_window"),
+        ({"output_expires_after": 3600}, "output_expires_after"),
+        ({"output_expires_after": {"seconds": 3600}}, "output_expires_after.anchor"),
+        ({"output_expires_after": {"anchor": "now", "seconds": 3600}}, "output_expires_after.anchor"),
+        ({"output_expires_after": {"anchor": "created_at"}}, "output_expires_after.seconds"),
+        ({"output_expires_after": {"anchor": "created_at", "seconds": 3599}}, "output_expires_after.seconds"),
+        ({"output_expires_after": {"anchor": "created_at", "seconds": 2592001}}, "output_expires_after.seconds"),
+        ({"output_expires_after": {"anchor": "created_at", "seconds": True}}, "output_expires_after.seconds"),
+        ({"output_expires_after": {"anchor": "created_at", "seconds": 3600.5}}, "output_expires_after.seconds"),
         ({"input_file_id": ""}, "input_file_id"),
         ({"input_file_id": 5}, "input_file_id"),
         ({"input_file_id": "file-\0"}, "input_file_id"),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from openai.types import CreateEmbeddingResponse
 from openai.types.chat import ChatCompletion
 
-from ebbtide.dialects.openai.responses import MalformedAnswer, read_answer, read_error
-from ebbtide.dialects.values import UpstreamError, Usage
+from ebbtide.dialects.openai.responses import read_answer, read_error
+from ebbtide.dialects.values import MalformedAnswer, UpstreamError, Usage
 
 ANSWER: dict[str, Any] = {
     "id": "chatcmpl-1",

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
 from ebbtide.dialects import sse
-from ebbtide.dialects.openai.stream import DONE, ChatStream, error_event
+from ebbtide.dialects.openai.completions import DONE
+from ebbtide.dialects.openai.errors import error_event
+from ebbtide.dialects.openai.stream import ChatStream
 from ebbtide.dialects.values import Usage
 from ebbtide.errors import Unavailable
 

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from ebbtide.dialects.anthropic import requests as anthropic_requests
 from ebbtide.dialects.anthropic import responses as anthropic_responses
 from ebbtide.dialects.anthropic.stream import MessageEvents
-from ebbtide.dialects.conversation import Choice, Completion, Text, ToolCall
+from ebbtide.dialects.conversation import Choice, Completion, Named, Sent, Text, ToolCall
 from ebbtide.dialects.gemini import requests as gemini_requests
 from ebbtide.dialects.gemini import responses as gemini_responses
 from ebbtide.dialects.gemini.stream import GeneratedEvents
-from ebbtide.dialects.openai.completions import Named, write_completion
+from ebbtide.dialects.openai.completions import write_completion
 from ebbtide.dialects.openai.conversation import read_conversation, read_embed
 from ebbtide.dialects.openai.messages import read_messages
 from ebbtide.errors import InvalidRequest
 
-SENT = anthropic_requests.Sent("inside", "2023-06-01", 100)
+SENT = Sent("inside", "2023-06-01", 100)
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,

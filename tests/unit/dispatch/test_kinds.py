@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from ebbtide.catalog.model import Kind, Model, Route
-from ebbtide.dispatch.kinds import KINDS, models_url, plain_body, url_of
+from ebbtide.dialects.values import Wire
+from ebbtide.dispatch.kinds import KINDS, models_url, url_of, wire_of
 from ebbtide.dispatch.outcome import Call, Source
+from ebbtide.dispatch.translation import body_for
 
 VLLM_LAST = 2**31 - 1
 SGLANG_LAST = -(2**31)
@@ -19,8 +21,8 @@ def body(kind: Kind, source: Source, *, scheduled: bool = True, **members: Any) 
     route = Route(id="r", kind=kind, model="inside", base_url="http://x/v1", priority_scheduling=scheduled)
     raw = msgspec.json.encode({"model": "m", "messages": [], **members})
     call = Call("chat", Model("m", "chat", (route,)), raw, "m", source)
-    plain = msgspec.json.decode(plain_body(call, route, stream=False))
-    streamed = msgspec.json.decode(plain_body(call, route, stream=True))
+    plain = msgspec.json.decode(body_for(call, route, stream=False))
+    streamed = msgspec.json.decode(body_for(call, route, stream=True))
     assert streamed == {**plain, "stream_options": {"include_usage": True}}
     assert plain.pop("model") == "inside"
     assert plain.pop("messages") == []
@@ -51,15 +53,36 @@ def test_what_a_kind_adds(
     assert body(kind, source, scheduled=scheduled, **members) == sent
 
 
+@pytest.mark.parametrize(
+    ("kind", "speaks", "wire"),
+    [
+        ("vllm", None, "responses"),
+        ("llamacpp", None, "chat"),
+        ("sglang", None, "chat"),
+        ("ollama", None, "chat"),
+        ("openai", None, "chat"),
+        ("openai", ("chat", "responses"), "responses"),
+        ("standin", None, "chat"),
+        ("anthropic", None, "messages"),
+        ("gemini", None, "gemini"),
+        ("openai", ("embeddings",), None),
+    ],
+)
+def test_responses_are_asked_of_those_who_speak_them_whole(
+    kind: Kind, speaks: tuple[Wire, ...] | None, wire: Wire | None
+) -> None:
+    assert wire_of(Route(id="r", kind=kind, model="m", base_url="http://x/v1", speaks=speaks), "responses") == wire
+
+
 @pytest.mark.parametrize("base", ["https://a.example", "https://a.example/v1"])
 def test_anthropics_base_url_may_end_in_its_version(base: str) -> None:
     route = Route(id="r", kind="anthropic", model="c", base_url=base)
-    assert url_of(route, "chat", stream=True) == "https://a.example/v1/messages"
+    assert url_of(route, "messages", stream=True) == "https://a.example/v1/messages"
     assert models_url(route) == "https://a.example/v1/models"
 
 
 def test_geminis_version_stands_in_the_path() -> None:
     route = Route(id="r", kind="gemini", model="g", base_url="https://g.example", api_version="v1")
-    assert url_of(route, "chat", stream=False) == "https://g.example/v1/models/g:generateContent"
+    assert url_of(route, "gemini", stream=False) == "https://g.example/v1/models/g:generateContent"
     versioned = Route(id="r", kind="gemini", model="tunedModels/t", base_url="https://g.example/v1beta")
-    assert url_of(versioned, "chat", stream=False) == "https://g.example/v1beta/tunedModels/t:generateContent"
+    assert url_of(versioned, "gemini", stream=False) == "https://g.example/v1beta/tunedModels/t:generateContent"

@@ -10,7 +10,7 @@ import pytest
 
 from ebbtide.accounts.roles import Role
 from ebbtide.errors import SetupError
-from ebbtide.settings.registry import ROLES, SETTINGS, Setting
+from ebbtide.settings.registry import BY_NAME, ROLES, SETTINGS, Setting
 from ebbtide.settings.snapshot import RoleName, Settings, SettingsSource, load_settings
 
 
@@ -44,6 +44,44 @@ def test_every_line_is_whole() -> None:
 def test_defaults_are_those_of_the_table() -> None:
     assert load_settings({}) == Settings()
     assert load_settings({"BATCH_ENABLED": "", "PATH": "/bin"}) == Settings()
+
+
+# The reference of the batch system: what an operator finds there is what is in force here.
+REFERENCE = {
+    "BATCH_ENABLED": True,
+    "BATCH_MIN_ROLE": "internal",
+    "BATCH_MODEL_CONCURRENCY": 64,
+    "BATCH_YIELD_TO_INTERACTIVE": True,
+    "BATCH_MAX_REQUESTS": 50_000,
+    "BATCH_MAX_BODY_MB": 32,
+    "BATCH_MAX_ACTIVE_PER_USER": 10,
+    "BATCH_COMPLETION_WINDOW_HOURS": 24,
+    "BATCH_RETENTION_DAYS": 7,
+    "BATCH_MAX_QUEUED_REQUESTS_PER_USER": 100_000,
+    "BATCH_ROLE_CONCURRENCY_FREE": 8,
+    "BATCH_ROLE_CONCURRENCY_PRO": 16,
+    "BATCH_ROLE_CONCURRENCY_INTERNAL": 64,
+    "BATCH_ROLE_CONCURRENCY_ADMIN": 64,
+    "BATCH_SHARED_INTERACTIVE_LOAD": True,
+    "BATCH_INTERACTIVE_RESERVE": 0,
+    "BATCH_MAX_LINE_KB": 4_096,
+    "BATCH_MAX_RESULT_KB": 4_096,
+    "BATCH_MAX_RESULTS_MB_PER_BATCH": 8_192,
+    "BATCH_FILES_MAX_TOTAL_MB_PER_USER": 512,
+    "BATCH_FILE_UPLOADS_PER_HOUR": 60,
+    "BATCH_FILE_RETENTION_DAYS": 30,
+    "BATCH_ANTHROPIC_VERSIONS": "2023-06-01,2026-10-21",
+    "BATCH_WEBHOOK_ALLOW_PRIVATE_TARGETS": False,
+    "BATCH_QUEUED_ALERT_HOURS": 6,
+    "STREAM_REQUEST_TIMEOUT_SECONDS": 3_600,
+    "REQUEST_TIMEOUT_SECONDS": 120,
+}
+
+
+def test_names_and_defaults_are_those_of_the_reference() -> None:
+    assert {name: BY_NAME[name].default for name in REFERENCE} == REFERENCE
+    window = BY_NAME["BATCH_COMPLETION_WINDOW_HOURS"]
+    assert (window.minimum, window.maximum) == (0, 168)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)

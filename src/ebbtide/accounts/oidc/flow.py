@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from ebbtide import ids
 from ebbtide.accounts import store
-from ebbtide.accounts.accounts import checked_name
+from ebbtide.accounts.accounts import checked_name, is_email
 from ebbtide.accounts.attempts import PER_ADDRESS, by_address, count_attempt
 from ebbtide.accounts.oidc import identities_store as identities
 from ebbtide.accounts.oidc.config import OidcConfig
@@ -80,6 +80,9 @@ class Oidc:
             account = await identities.find_account(conn, self.config.issuer, claims["sub"])
             if account is None:
                 account = await self._first_time(conn, claims, now)
+            email = _email(claims)
+            if email is not None and email != account.email:
+                await store.set_email(conn, account.id, email)
             secret = await self._sessions.open(conn, Secret(account.id, account.role, None), now)
         if secret is None:
             raise Unauthenticated("This account may not sign in")
@@ -140,9 +143,14 @@ def derive(flow: str, purpose: str) -> str:
 
 
 def _name(claims: Mapping[str, Any]) -> str:
-    email = claims.get("email") if claims.get("email_verified") is True else None
-    names = (email, claims.get("preferred_username"), claims["sub"])
+    names = (_email(claims), claims.get("preferred_username"), claims["sub"])
     return checked_name(next(name for name in names if isinstance(name, str) and name.strip()))
+
+
+def _email(claims: Mapping[str, Any]) -> str | None:
+    """The address that the provider vouches for, if it is one that may be kept."""
+    email = claims.get("email")
+    return email if claims.get("email_verified") is True and isinstance(email, str) and is_email(email) else None
 
 
 def _base64(value: bytes) -> str:

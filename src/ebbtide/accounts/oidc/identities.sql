@@ -2,7 +2,7 @@
 
 -- name: find_account
 -- The living account that an identity signs in as.
-select a.id, a.name, a.role, a.state, a.created_at
+select a.id, a.name, a.role, a.state, a.created_at, a.email
 from oidc_identities i join accounts a on a.id = i.account_id
 where i.issuer = $1 and i.subject = $2 and a.state <> 'deleted';
 

@@ -25,20 +25,24 @@ from ebbtide.api.parts import (
     KeyDraft,
     KeyObject,
     RoleName,
+    SignInObject,
     account_object,
     amounts_over,
     key_list,
     key_object,
     parse_body,
+    sign_in_object,
 )
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.dialects.openai.batch import ListPage
 
 AFTER = TextParameter("after", "The last_id of the page before")
 LIMIT = IntegerParameter("limit", 100, 1, 1_000, "Entries in a page")
-SEARCH = TextParameter("search", "A part of the name, or the id")
+SEARCH = TextParameter("search", "A part of the name or of the e-mail address, or the id")
 ROLE = ChoiceParameter("role", "any", ("any", *(role.value for role in Role)), "Only accounts of this role")
-STATE = ChoiceParameter("state", "any", ("any", "active", "suspended"), "Only accounts in this state")
+STATE = ChoiceParameter(
+    "state", "any", ("any", "active", "suspended", "deleted"), "Only accounts in this state; any but deleted without it"
+)
 PERMANENT = ChoiceParameter(
     "permanent", "false", ("true", "false"), "Remove it for good, with its batches, files, webhook and keys"
 )
@@ -53,10 +57,11 @@ class AccountDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: RoleName = "free"
     daily_quota_usd: Decimal | None = None
     monthly_quota_usd: Decimal | None = None
+    email: str | None = None
 
 
 class AccountChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to change; what is left out stays. A null quota takes it away, a null cap lets the role's hold."""
+    """What is to change; what is left out stays. A null quota or address is none, a null cap lets the role's hold."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     role: RoleName | msgspec.UnsetType = msgspec.UNSET
@@ -65,12 +70,19 @@ class AccountChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     monthly_quota_usd: _Amount = msgspec.UNSET
     max_concurrency: int | msgspec.UnsetType | None = msgspec.UNSET
     batch_max_concurrency: int | msgspec.UnsetType | None = msgspec.UNSET
+    email: str | msgspec.UnsetType | None = msgspec.UNSET
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent, as an Account holds them."""
         sent = {name: getattr(self, name) for name in self.__struct_fields__}
         sent = {name: value for name, value in sent.items() if value is not msgspec.UNSET}
         return sent | ({"role": Role(sent["role"])} if "role" in sent else {})
+
+
+class AccountDetail(AccountObject, frozen=True, kw_only=True):
+    """An account, and how people sign in as it."""
+
+    sign_in: SignInObject
 
 
 class AccountDeleted(msgspec.Struct, frozen=True):
@@ -95,14 +107,17 @@ async def list_accounts(gateway: Gateway, request: Request, principal: Principal
 
 async def create_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
     draft = parse_body(await read_body(request, MIB), AccountDraft)
-    new = NewAccount(draft.name, Role(draft.role), Amounts(draft.daily_quota_usd, draft.monthly_quota_usd))
+    quotas = Amounts(draft.daily_quota_usd, draft.monthly_quota_usd)
+    new = NewAccount(draft.name, Role(draft.role), quotas, draft.email)
     account = await directory.add_account(gateway.database, new, principal.actor, gateway.clock.now())
     return answer_json(account_object(account, gateway.settings.current))
 
 
 async def get_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
     account = await directory.get_account(gateway.database, request.path_params["id"])
-    return answer_json(account_object(account, gateway.settings.current))
+    ways = sign_in_object(*await directory.signs_in(gateway.database, account.id))
+    shown = account_object(account, gateway.settings.current)
+    return answer_json(AccountDetail(**msgspec.structs.asdict(shown), sign_in=ways))
 
 
 async def change_account(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -180,7 +195,7 @@ ROUTES: tuple[Endpoint, ...] = (
         "Make an account",
         _described(AccountDraft, AccountObject, 400, 409, 413),
     ),
-    Admin("GET", "/admin/accounts/{id}", get_account, "Get an account", _described(None, AccountObject, 404)),
+    Admin("GET", "/admin/accounts/{id}", get_account, "Get an account", _described(None, AccountDetail, 404)),
     Admin(
         "PATCH",
         "/admin/accounts/{id}",

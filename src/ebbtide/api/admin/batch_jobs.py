@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ebbtide.accounts.directory import account_names
+from ebbtide.accounts.directory import Owner, account_owners
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.gateway import Gateway
@@ -38,10 +38,11 @@ _FILTERS = (AFTER, LIMIT, ACCOUNT, STATUS, TARGET, MODEL, SEARCH)
 
 
 class BatchJob(msgspec.Struct, frozen=True):
-    """A batch and its owner, by name. `misses_window`: at its pace so far it ends after its window has closed."""
+    """A batch and its owner. `misses_window`: at its pace so far it ends after its window has closed."""
 
     account_id: str
     user_name: str
+    email: str | None
     started_at: datetime | None
     estimated_completion_at: datetime | None
     misses_window: bool
@@ -75,6 +76,7 @@ class UserSums(msgspec.Struct, frozen=True):
 
     account_id: str
     user_name: str
+    email: str | None
     totals: BatchSums
 
 
@@ -116,8 +118,8 @@ async def list_batch_jobs(gateway: Gateway, request: Request, principal: Princip
         LIMIT.read(request),
     )
     page = await list_jobs(gateway.database, query, gateway.moment())
-    names = await account_names(gateway.database, [job.account_id for job in page.items])
-    data = [_job(job, names) for job in page.items]
+    owners = await account_owners(gateway.database, [job.account_id for job in page.items])
+    data = [_job(job, owners) for job in page.items]
     return answer_json(list_page(data, [job.id for job in page.items], page.has_more))
 
 
@@ -126,14 +128,17 @@ async def cancel_batch_job(gateway: Gateway, request: Request, principal: Princi
     job = await cancel.cancel_batch(gateway.database, principal, request.path_params["id"], now)
     async with gateway.database.transaction() as conn:
         await add_audit(conn, Deed(principal.actor, "batch.cancel", job.id, account_id=job.account_id), now)
-    return answer_json(_job(job, await account_names(gateway.database, [job.account_id])))
+    return answer_json(_job(job, await account_owners(gateway.database, [job.account_id])))
 
 
 async def get_batch_summary(gateway: Gateway, request: Request, principal: Principal) -> Response:
     totals, users = await summarise(gateway.database, USERS.read(request))
-    owners = [cast(str, sums.account_id) for sums in users]
-    names = await account_names(gateway.database, owners)
-    told = [UserSums(owner, names.get(owner, owner), _sums(sums)) for owner, sums in zip(owners, users, strict=True)]
+    account_ids = [cast(str, sums.account_id) for sums in users]
+    owners = await account_owners(gateway.database, account_ids)
+    told = [
+        UserSums(account_id, owners[account_id].name, owners[account_id].email, _sums(sums))
+        for account_id, sums in zip(account_ids, users, strict=True)
+    ]
     return answer_json(BatchSummary(_sums(totals), told))
 
 
@@ -143,10 +148,11 @@ async def list_worker_rows(gateway: Gateway, request: Request, principal: Princi
     return answer_json(list_page(data, [str(worker.no) for worker in data], page.has_more))
 
 
-def _job(job: Job, names: dict[str, str]) -> BatchJob:
+def _job(job: Job, owners: dict[str, Owner]) -> BatchJob:
     return BatchJob(
         account_id=job.account_id,
-        user_name=names.get(job.account_id, job.account_id),
+        user_name=owners[job.account_id].name,
+        email=owners[job.account_id].email,
         started_at=job.in_progress_at,
         estimated_completion_at=job.estimated_completion_at,
         misses_window=job.finishes_in_time is False,

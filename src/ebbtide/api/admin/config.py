@@ -105,6 +105,8 @@ def _text(name: str, value: object) -> str | None:
         return "on" if value else "off"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, float) and name in BY_NAME and BY_NAME[name].kind is Decimal:
+        return f"{Decimal(repr(value)):f}"
     accepted = BY_NAME[name].bounds if name in BY_NAME else "nothing, for there is no such setting"
     raise InvalidRequest(f"{name[:100]} takes {accepted}", param=name[:100])
 
@@ -150,7 +152,7 @@ ROUTES: tuple[Endpoint, ...] = (
         "/admin/config",
         change_settings,
         "Change run-time settings, all of those named or none",
-        Described(request=dict[str, Value | None], answer=ConfigList, errors=(400, 413)),
+        Described(request=dict[str, Value | float | None], answer=ConfigList, errors=(400, 413)),
     ),
     Admin(
         "DELETE",

@@ -145,7 +145,8 @@ async def _deployment(gateway: Gateway, now: datetime) -> Deployment:
     figures = await list_models(gateway.database, [model.id for model in models], settings, now)
     health = await read_health(gateway.database)
     backlog = await gateway.backlog.current()
-    troubled = (_troubled(found) for found in health.values())
+    names = [(model.id, route.id) for model in models for route in model.routes]
+    troubled = (_troubled(health.get(name, ())) for name in names)
     return Deployment(
         traffic=_traffic(bars),
         models=_loads(figures, backlog),

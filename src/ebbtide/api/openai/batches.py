@@ -28,11 +28,12 @@ from ebbtide.delivery.export import check_ended, export_results
 from ebbtide.dialects.openai.batch import BatchDeleted, BatchObject, ListPage, ResultItem, encode
 from ebbtide.dialects.openai.canonical import create_digest
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
-from ebbtide.dialects.values import ENDPOINT_AT
+from ebbtide.dispatch.translation import check_carried
 from ebbtide.errors import InvalidRequest
 from ebbtide.ids import result_number
 from ebbtide.weight import in_turn
 
+VERSION = "anthropic-version"
 AFTER = TextParameter("after", "The id of the last batch of the page before")
 LIMIT = IntegerParameter("limit", 20, 1, 100, "Batches in a page")
 AFTER_RESULT = TextParameter("after", "The last_id of the page before, `batch_req_<number>`")
@@ -48,40 +49,40 @@ _COME_BACK = b"retry: 2000\n\n"  # milliseconds until a client whose stream brok
 
 
 async def create_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    settings, key = gateway.settings.current, _key_of_create(request)
+    settings, key = gateway.settings.current, key_of_create(request)
     if key is None or not await knows_key(gateway.database, principal.account_id, key, gateway.clock.now()):
         check_may_create(principal, settings)
     raw = await read_body(request, settings.batch_max_body_mb * MIB)
     async with in_turn(len(raw)):
-        once = None if key is None else Once(key, await asyncio.to_thread(create_digest, raw))
+        version = request.headers.get(VERSION)
+        once = None if key is None else Once(key, await asyncio.to_thread(create_digest, raw, version))
         replayed = await _replayed(gateway, principal, once)
         if replayed is not None:
             return replayed
         parsed = await asyncio.to_thread(parse_create, raw, settings.batch_max_requests)
         del raw  # its parts live on in `parsed` as long as they are needed
-        return answer_json(batch_object(await intake.create_batch(_intake(gateway), principal, parsed, once)))
+        return answer_json(
+            batch_object(await intake.create_batch(intake_of(gateway), principal, parsed, once, version))
+        )
 
 
 async def retry_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    key, batch_id = _key_of_create(request), request.path_params["id"]
+    key, batch_id = key_of_create(request), request.path_params["id"]
+    if VERSION in request.headers:
+        raise InvalidRequest(f"{VERSION} is not allowed: the new batch has the old one's", param=VERSION)
     once = None if key is None else Once(key, create_digest(encode({RETRY_OF: batch_id})))
     replayed = await _replayed(gateway, principal, once)
     if replayed is not None:
         return replayed
-    return answer_json(batch_object(await resubmit.retry_batch(_intake(gateway), principal, batch_id, once)))
+    return answer_json(batch_object(await resubmit.retry_batch(intake_of(gateway), principal, batch_id, once)))
 
 
-def _key_of_create(request: Request) -> str | None:
+def key_of_create(request: Request) -> str | None:
     """The idempotency key that a call which creates a batch carries; raises InvalidRequest for headers it must not."""
     if "x-on-behalf-of" in request.headers:
         raise InvalidRequest("X-On-Behalf-Of is not allowed: a batch runs under the key that creates it")
     if "anthropic-beta" in request.headers:
         raise InvalidRequest("anthropic-beta is not allowed: batches support no beta", param="anthropic-beta")
-    if "anthropic-version" in request.headers:
-        raise InvalidRequest(
-            f"anthropic-version is not allowed: a batch for {' or '.join(ENDPOINT_AT)} has none",
-            param="anthropic-version",
-        )
     return IDEMPOTENCY_KEY.read(request)
 
 
@@ -93,8 +94,9 @@ async def _replayed(gateway: Gateway, principal: Principal, once: Once | None) -
     return None if job is None else answer_json(batch_object(job))
 
 
-def _intake(gateway: Gateway) -> Intake:
-    return Intake(gateway.database, gateway.catalog.current, gateway.settings.current, gateway.clock)
+def intake_of(gateway: Gateway) -> Intake:
+    """What a create works with: what is in force now."""
+    return Intake(gateway.database, gateway.catalog.current, gateway.settings.current, gateway.clock, check_carried)
 
 
 async def list_batches(gateway: Gateway, request: Request, principal: Principal) -> Response:

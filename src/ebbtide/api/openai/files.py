@@ -17,6 +17,7 @@ from ebbtide.api.openai.render import file_list, file_object
 from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParameter
 from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unchanged, read_range
 from ebbtide.api.routing import Closed, Described, Endpoint
+from ebbtide.dialects.fields import LONGEST_LIFE, SHORTEST_LIFE
 from ebbtide.dialects.openai.batch import FileDeleted, FileObject, ListPage
 from ebbtide.errors import InvalidRequest
 from ebbtide.files import library
@@ -25,7 +26,6 @@ from ebbtide.files.model import UPLOADED, FileQuery, StoredFile
 from ebbtide.files.upload import NewFile, Upload, check_may_upload, save_upload
 
 JSONL = "application/jsonl"
-_SHORTEST, _LONGEST = 3_600, 2_592_000
 
 AFTER = TextParameter("after", "The id of the last file of the page before")
 LIMIT = IntegerParameter("limit", 10_000, 1, 10_000, "Files in a page")
@@ -39,24 +39,24 @@ UPLOAD_FORM = {
         "file": {"type": "string", "format": "binary", "description": "JSONL, one request a line"},
         "purpose": {"type": "string", "enum": [UPLOADED]},
         "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
-        "expires_after[seconds]": {"type": "integer", "minimum": _SHORTEST, "maximum": _LONGEST},
+        "expires_after[seconds]": {"type": "integer", "minimum": SHORTEST_LIFE, "maximum": LONGEST_LIFE},
     },
 }
 
 
 async def upload_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
     settings, now, failures = gateway.settings.current, gateway.clock.now(), gateway.failed_uploads
-    failed = failures.count(principal.account_id, now)
-    await check_may_upload(gateway.database, principal, settings, now, failed)
     limit = settings.batch_max_body_mb * MIB
-    with failures.noted(principal.account_id, now), Upload(limit) as upload:
-        refuse_encoded(request)
-        check_length(request, limit + ENVELOPE_BYTES)
-        form = await read_form(request, upload.write)
-        _check_purpose(form.fields)
-        new = NewFile(principal, form.filename, now, _expires_at(form.fields, now))
-        failed = failures.count(principal.account_id, now)
-        file = await save_upload(gateway.database, new, upload, settings, failed)
+    with failures.under_way(principal.account_id, now) as others:
+        await check_may_upload(gateway.database, principal, settings, now, others)
+        with failures.noted(principal.account_id, now), Upload(limit) as upload:
+            refuse_encoded(request)
+            check_length(request, limit + ENVELOPE_BYTES)
+            form = await read_form(request, upload.write)
+            _check_purpose(form.fields)
+            new = NewFile(principal, form.filename, now, _expires_at(form.fields, now))
+            failed = failures.count(principal.account_id, now)
+            file = await save_upload(gateway.database, new, upload, settings, failed)
     return answer_json(file_object(file))
 
 
@@ -118,9 +118,9 @@ def _expires_at(fields: Mapping[str, str], now: datetime) -> datetime | None:
     if anchor != "created_at":
         raise InvalidRequest("'expires_after[anchor]' must be 'created_at'", param="expires_after[anchor]")
     text = seconds or ""
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and _SHORTEST <= int(text) <= _LONGEST):
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and SHORTEST_LIFE <= int(text) <= LONGEST_LIFE):
         raise InvalidRequest(
-            f"'expires_after[seconds]' must be a whole number between {_SHORTEST} and {_LONGEST}",
+            f"'expires_after[seconds]' must be a whole number between {SHORTEST_LIFE} and {LONGEST_LIFE}",
             param="expires_after[seconds]",
         )
     return now + timedelta(seconds=int(text))

@@ -55,6 +55,7 @@ def batch_object(job: Job) -> BatchObject:
         id=job.id,
         endpoint=job.endpoint,
         model=job.model,
+        anthropic_version=job.anthropic_version,
         errors=None if job.errors is None else BatchErrors(data=_decode_errors(job.errors)),
         input_file_id=job.input_file_id,
         completion_window=job.completion_window,

@@ -1,4 +1,4 @@
-"""/user: the caller's own account, its keys, and what it may do with batches.
+"""/user: the caller's own account and its keys.
 
 A user's key never gets a larger budget than it has, and a new one none larger than that of the key that makes it.
 """
@@ -15,7 +15,6 @@ from starlette.responses import Response
 from ebbtide.accounts import directory, keys, quotas
 from ebbtide.accounts.directory import KeyWish
 from ebbtide.accounts.quotas import Amounts
-from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import ApiKey, Principal
 from ebbtide.api.answers import answer_json
 from ebbtide.api.bodies import MIB, read_body
@@ -26,77 +25,41 @@ from ebbtide.api.parts import (
     Budgets,
     KeyDraft,
     KeyObject,
-    RoleName,
+    SignInObject,
     account_object,
     amounts_over,
     key_list,
     key_object,
     parse_body,
+    sign_in_object,
 )
 from ebbtide.api.routing import Closed, Described, Endpoint
-from ebbtide.batches.overview import has_batches
-from ebbtide.delivery.webhooks import get_webhook
 from ebbtide.dialects.openai.batch import ListPage
-from ebbtide.errors import InvalidRequest, NotFound, Unavailable
+from ebbtide.errors import InvalidRequest, NotFound
 
 AFTER = TextParameter("after", "The last_id of the page before")
 LIMIT = IntegerParameter("limit", 100, 1, 1_000, "Keys in a page")
 
 
 class User(msgspec.Struct, frozen=True):
-    """The caller: its account, the key it asks with, and what was charged today and this month (UTC), in USD."""
+    """The caller: its account, how people sign in as it, the key it asks with, and what was charged today and this
+    month (UTC), in USD.
+    """
 
     account: AccountObject
     key_id: str
     spent_today_usd: float
     spent_this_month_usd: float
+    sign_in: SignInObject
     object: Literal["user"] = "user"
-
-
-class BatchCapabilities(msgspec.Struct, frozen=True):
-    """What the caller may do with batches. `role_may_submit` looks at the role only, not at quotas; `has_history` is
-    whether there are batches or a webhook, null when that could not be checked; `show_entry` whether to link to them.
-    """
-
-    status: Literal["enabled", "disabled", "unavailable"]
-    min_role: RoleName
-    role_may_submit: bool
-    has_history: bool | None
-    show_entry: bool
-    object: Literal["batch_capabilities"] = "batch_capabilities"
 
 
 async def get_user(gateway: Gateway, request: Request, principal: Principal) -> Response:
     account = await directory.get_account(gateway.database, principal.account_id)
     spent = await directory.spent(gateway.database, account.id, gateway.clock.now().date())
-    return answer_json(
-        User(account_object(account, gateway.settings.current), principal.key_id, float(spent.day), float(spent.month))
-    )
-
-
-async def get_batch_capabilities(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    settings = gateway.settings.current
-    needed = Role(settings.batch_min_role)
-    may, enabled = principal.role >= needed, settings.batch_enabled
-    try:
-        history: bool | None = await _has_history(gateway, principal)
-    except Unavailable:
-        history = None
-    status: Literal["enabled", "disabled", "unavailable"] = "enabled" if enabled else "disabled"
-    if enabled and history is None:
-        status = "unavailable"
-    show = enabled and (may or history is not False)
-    return answer_json(BatchCapabilities(status, needed.value, may, history, show))
-
-
-async def _has_history(gateway: Gateway, principal: Principal) -> bool:
-    if await has_batches(gateway.database, principal.account_id):
-        return True
-    try:
-        await get_webhook(gateway.database, principal)
-    except NotFound:
-        return False
-    return True
+    ways = sign_in_object(*await directory.signs_in(gateway.database, account.id))
+    shown = account_object(account, gateway.settings.current)
+    return answer_json(User(shown, principal.key_id, float(spent.day), float(spent.month), ways))
 
 
 async def list_user_keys(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -156,13 +119,6 @@ def _plain(amount: Decimal) -> str:
 
 ROUTES: tuple[Endpoint, ...] = (
     Closed("GET", "/user", get_user, "Who asks, and what was spent", Described(answer=User)),
-    Closed(
-        "GET",
-        "/user/batch-capabilities",
-        get_batch_capabilities,
-        "What the caller may do with batches",
-        Described(answer=BatchCapabilities),
-    ),
     Closed(
         "GET",
         "/user/keys",

@@ -16,6 +16,7 @@ from ebbtide.dialects.conversation import (
     Image,
     Message,
     Part,
+    Sent,
     Text,
     Thought,
     Tool,
@@ -27,15 +28,6 @@ from ebbtide.dialects.conversation import (
 SAMPLING_REMOVED_IN: Final = "2026-10-21"
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _NO_PARAMETER: Final = "the model's server has no such parameter"
-
-
-class Sent(msgspec.Struct, frozen=True):
-    """What a request says beside the conversation. `max_tokens` is for one that names none: the API demands it."""
-
-    model: str
-    version: str
-    max_tokens: int
-    stream: bool = False
 
 
 def write_request(asked: Conversation, sent: Sent) -> bytes:
@@ -54,7 +46,7 @@ def write_request(asked: Conversation, sent: Sent) -> bytes:
         "top_k": asked.sampling.top_k,
         "stop_sequences": list(asked.stop) or None,
         "output_config": _output_config(asked),
-        "thinking": {"type": "disabled"} if asked.effort == "none" else None,
+        "thinking": _thinking(asked),
         "metadata": {"user_id": asked.user[1]} if asked.user else None,
         "service_tier": {"auto": "auto", "default": "standard_only", None: None}[asked.tier],
         "stream": True if sent.stream else None,
@@ -114,10 +106,24 @@ def _block(part: Part) -> dict[str, object]:
                     f"{part.path}.extra_content", "the model's server does not take another vendor's signature"
                 )
             return {"type": "tool_use", "id": name, "name": tool, "input": arguments}
-        case ToolResult(call_id=call_id, text=text):
-            return {"type": "tool_result", "tool_use_id": call_id, "content": text}
+        case ToolResult():
+            return _result(part)
         case Thought():
             return _thought(part)
+
+
+def _result(part: ToolResult) -> dict[str, object]:
+    content: object = [_block(inner) for inner in part.parts]
+    if all(isinstance(inner, Text) for inner in part.parts) and len(part.parts) < 2:
+        content = part.text
+    written = {"type": "tool_result", "tool_use_id": part.call_id, "content": content}
+    return {**written, "is_error": True} if part.failed else written
+
+
+def _thinking(asked: Conversation) -> dict[str, object] | None:
+    if asked.thinking_tokens is not None:
+        return {"type": "enabled", "budget_tokens": asked.thinking_tokens}
+    return {"type": "disabled"} if asked.effort == "none" else None
 
 
 def _text(part: Text) -> dict[str, object]:
@@ -128,11 +134,12 @@ def _thought(part: Thought) -> dict[str, object]:
     if part.redacted is not None:
         return {"type": "redacted_thinking", "data": part.redacted}
     if part.signature is None:
-        raise cannot(part.path, "the model's server takes signed thinking_blocks alone")
+        raise cannot(part.path, "the model's server takes signed reasoning alone")
     return {"type": "thinking", "thinking": part.text, "signature": part.signature}
 
 
 def _source(image: Image) -> dict[str, object]:
+    image.refuse_detail()
     if image.url is not None:
         return {"type": "url", "url": image.url}
     if image.media_type not in _IMAGES:

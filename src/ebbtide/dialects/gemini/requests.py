@@ -68,6 +68,8 @@ def write_embed(asked: Embed, model: str) -> bytes:
 def _refuse(asked: Conversation) -> None:
     if asked.user is not None:
         raise cannot(asked.user[0], _NO_PARAMETER)
+    if asked.continues is not None:
+        raise cannot(asked.continues, "the model's server does not go on from an assistant's message")
     if asked.parallel_tools is False:
         raise cannot("parallel_tool_calls", "the model's server cannot keep calls apart")
     if asked.effort is not None and asked.effort not in _EFFORTS:
@@ -119,10 +121,12 @@ def _part(part: Part) -> dict[str, object]:
 def _result(part: ToolResult) -> dict[str, object]:
     if part.name is None:
         raise cannot(part.path, "no tool call of this id comes before")
-    return {"functionResponse": {"id": part.call_id, "name": part.name, "response": {"output": part.text}}}
+    member = "error" if part.failed else "output"
+    return {"functionResponse": {"id": part.call_id, "name": part.name, "response": {member: part.text}}}
 
 
 def _image(image: Image) -> dict[str, object]:
+    image.refuse_detail()
     if image.url is None:
         return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
     kind = mimetypes.guess_type(urlsplit(image.url).path, strict=False)[0]
@@ -164,6 +168,12 @@ def _generation_config(asked: Conversation) -> dict[str, object] | None:
         "stopSequences": list(asked.stop) or None,
         "responseMimeType": None if form is None else "application/json",
         "responseJsonSchema": None if form is None else form.schema,
-        "thinkingConfig": None if asked.effort is None else _EFFORTS[asked.effort],
+        "thinkingConfig": _thinking(asked),
     }
     return {name: value for name, value in config.items() if value is not None} or None
+
+
+def _thinking(asked: Conversation) -> dict[str, object] | None:
+    if asked.thinking_tokens is not None:
+        return {"thinkingBudget": asked.thinking_tokens, "includeThoughts": True}
+    return None if asked.effort is None else _EFFORTS[asked.effort]

@@ -10,14 +10,8 @@ from typing import Annotated
 
 import msgspec
 
-from ebbtide.dialects.openai.fields import convert, invalid
-from ebbtide.dialects.values import MAX_TOKENS, Target
-
-MAX_MODEL = 256
-MAX_MESSAGES = 10_000
-MAX_CONTENT_PARTS = 10_000
-MAX_TOOLS = 512
-MAX_STOP_SEQUENCES = 64
+from ebbtide.dialects.fields import check_name, check_size, convert, invalid
+from ebbtide.dialects.values import MAX_MODEL, MAX_TOKENS, Limits, Target
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_TOKENS)]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
@@ -64,10 +58,10 @@ class Embeddings(msgspec.Struct, gc=False):
     input: object
 
 
-def _check_chat(body: dict[str, object]) -> Chat:
+def _check_chat(body: dict[str, object], limits: Limits) -> Chat:
     chat = convert(body, Chat)
-    _check_name(chat.model)
-    _check_size("messages", len(chat.messages), MAX_MESSAGES)
+    check_name(chat.model)
+    check_size("messages", len(chat.messages), limits.messages)
     parts = 0
     for index, message in enumerate(chat.messages):
         content = message.content
@@ -75,17 +69,17 @@ def _check_chat(body: dict[str, object]) -> Chat:
             parts += len(content)
         elif content is None and message.role not in _MAY_BE_SILENT and not message.tool_calls:
             raise invalid(f"messages[{index}].content", "required")
-    _check_size("messages[].content", parts, MAX_CONTENT_PARTS)
+    check_size("messages[].content", parts, limits.content_parts)
     if chat.tools is not None:
-        _check_size("tools", len(chat.tools), MAX_TOOLS)
+        check_size("tools", len(chat.tools), limits.tools)
     if type(chat.stop) is list:
-        _check_size("stop", len(chat.stop), MAX_STOP_SEQUENCES)
+        check_size("stop", len(chat.stop), limits.stop_sequences)
     return chat
 
 
-def _check_embeddings(body: dict[str, object]) -> Embeddings:
+def _check_embeddings(body: dict[str, object], _: Limits) -> Embeddings:
     embeddings = convert(body, Embeddings)
-    _check_name(embeddings.model)
+    check_name(embeddings.model)
     given = embeddings.input
     if isinstance(given, str):
         return embeddings
@@ -112,17 +106,7 @@ def _check_token_lists(given: list[list[object]]) -> None:
             raise invalid(f"input[{index}]", "expected array of integers")
 
 
-CHECKS: dict[Target, Callable[[dict[str, object]], Chat | Embeddings]] = {
+CHECKS: dict[Target, Callable[[dict[str, object], Limits], Chat | Embeddings]] = {
     "chat": _check_chat,
     "embeddings": _check_embeddings,
 }
-
-
-def _check_name(model: str) -> None:
-    if "\0" in model:
-        raise invalid("model", "must not contain NUL")
-
-
-def _check_size(field: str, size: int, limit: int) -> None:
-    if size > limit:
-        raise invalid(field, f"{size} given, at most {limit} allowed")

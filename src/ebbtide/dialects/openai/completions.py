@@ -15,6 +15,7 @@ from ebbtide.dialects.conversation import (
     Completion,
     Embedded,
     End,
+    Named,
     Part,
     Piece,
     Text,
@@ -24,16 +25,13 @@ from ebbtide.dialects.conversation import (
     ThoughtPiece,
     ToolCall,
 )
+from ebbtide.dialects.openai.errors import error_event
 from ebbtide.dialects.values import Usage, one_line
+from ebbtide.errors import EbbtideError
+
+DONE = b"data: [DONE]\n\n"
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Named(msgspec.Struct, frozen=True):
-    """What an answer says beside the model's words: the model as the caller named it, and when (Unix seconds)."""
-
-    model: str
-    created: int
 
 
 def write_completion(answer: Completion, named: Named) -> bytes:
@@ -64,18 +62,26 @@ def write_embeddings(answer: Embedded, named: Named, *, packed: bool) -> bytes:
 class Chunks:
     """Writes the pieces of a stream as events; the first chunk of a choice tells its role."""
 
-    def __init__(self, named: Named) -> None:
-        self.id = ""
+    def __init__(self, named: Named, *, show_usage: bool) -> None:
+        self._id = ""
+        self._show_usage = show_usage
         self._named = named
         self._begun: set[int] = set()
 
-    def write(self, pieces: Iterable[Piece]) -> bytes:
+    def write(self, pieces: Iterable[Piece], answer_id: str) -> bytes:
         """The events of these pieces."""
+        self._id = self._id or answer_id
         return b"".join(self._event(piece) for piece in pieces)
 
-    def usage(self, usage: Usage) -> bytes:
-        """The event that tells the usage, without choices."""
-        return self._data({**self._head(), "choices": [], "usage": usage_of(usage)})
+    def finish(self, usage: Usage | None) -> bytes:
+        """The stream's end, before it the event that tells the usage where it was asked for."""
+        if usage is None or not self._show_usage:
+            return DONE
+        return self._data({**self._head(), "choices": [], "usage": usage_of(usage)}) + DONE
+
+    def fail(self, error: EbbtideError, _: str) -> bytes:
+        """The end of a stream that broke."""
+        return error_event(error)
 
     def _event(self, piece: Piece) -> bytes:
         delta, finish = _delta(piece)
@@ -88,7 +94,7 @@ class Chunks:
     def _head(self) -> dict[str, object]:
         named = self._named
         return {
-            "id": self.id,
+            "id": self._id,
             "object": "chat.completion.chunk",
             "created": named.created,
             "model": named.model,

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeVar
 import msgspec
 
 from ebbtide.dialects.conversation import Conversation, Effort, Embed, Format, Sampling, Tool, ToolChoice, cannot
-from ebbtide.dialects.openai.fields import convert, invalid
+from ebbtide.dialects.fields import convert, invalid
 from ebbtide.dialects.openai.messages import read_messages
 from ebbtide.dialects.values import MAX_TOKENS, check_json
 from ebbtide.errors import InvalidRequest
@@ -44,8 +44,6 @@ class _NamedChoice(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Schema(msgspec.Struct, forbid_unknown_fields=True):
-    """`name` only labels the schema, and a vendor's structured output is always `strict`."""
-
     name: str
     schema: dict[str, object]
     strict: bool | None = None
@@ -216,7 +214,8 @@ def _format(given: dict[str, object] | None) -> Format | None:
         return None
     kind = given.get("type")
     if kind == "json_schema":
-        return Format(_inner("response_format", given, "json_schema", _Schema).schema)
+        asked = _inner("response_format", given, "json_schema", _Schema)
+        return Format(asked.schema, asked.name, asked.strict)
     if kind not in ("text", "json_object"):
         raise cannot("response_format.type", "must be text, json_object or json_schema")
     _within("response_format", given, _PlainFormat)

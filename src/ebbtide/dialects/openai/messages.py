@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from ebbtide.dialects.conversation import Image, Message, Part, Role, Text, Thought, ToolCall, ToolResult, cannot
-from ebbtide.dialects.openai.fields import invalid
+from ebbtide.dialects.fields import invalid
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest
 
@@ -28,6 +28,7 @@ _MEMBERS: Final[Mapping[Role, frozenset[str]]] = {
     "assistant": frozenset({"role", "content", "tool_calls", "reasoning_content", "thinking_blocks"}),
     "tool": frozenset({"role", "content", "tool_call_id"}),
 }
+_DETAILS: Final[Mapping[str, Literal["low", "high"]]] = {"low": "low", "high": "high"}
 _DATA_URL: Final = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+);base64,(?P<data>[A-Za-z0-9+/]*={0,2})")
 
 
@@ -63,9 +64,8 @@ class _Reader:
 
     def _result(self, path: str, message: Mapping[str, object]) -> ToolResult:
         call_id = text_of(f"{path}.tool_call_id", message.get("tool_call_id"))
-        parts = content(path, message.get("content"), images=False)
-        text = "".join(part.text for part in parts if isinstance(part, Text))
-        return ToolResult(call_id, text, self._called.get(call_id), f"{path}.tool_call_id")
+        parts = tuple(content(path, message.get("content"), images=False))
+        return ToolResult(call_id, parts, self._called.get(call_id), path=f"{path}.tool_call_id")
 
     def _calls(self, path: str, given: object) -> Iterator[ToolCall]:
         if given is None:
@@ -105,17 +105,23 @@ def content(path: str, given: object, *, images: bool) -> Iterator[Text | Image]
 def _image(path: str, given: object) -> Image:
     image = object_of(path, given)
     known(path, image, frozenset({"url", "detail"}))
-    if image.get("detail") not in (None, "auto"):
-        raise cannot(f"{path}.detail", "the model's server takes auto alone")
-    url = text_of(f"{path}.url", image.get("url"))
+    return image_at(f"{path}.url", image.get("url"), image.get("detail"))
+
+
+def image_at(path: str, given: object, detail: object) -> Image:
+    """The image that a URL tells, an https or a data URL."""
+    closely = _DETAILS.get(str(detail))
+    if closely is None and detail not in (None, "auto"):
+        raise cannot(f"{path.rpartition('.')[0]}.detail", "the model's server takes auto, low or high")
+    url = text_of(path, given)
     if url.startswith("data:"):
         found = _DATA_URL.fullmatch(url)
         if found is None:
-            raise invalid(f"{path}.url", "expected data:<type>;base64,<data>")
-        return Image(media_type=found["type"], data=found["data"], path=f"{path}.url")
+            raise invalid(path, "expected data:<type>;base64,<data>")
+        return Image(media_type=found["type"], data=found["data"], detail=closely, path=path)
     if not url.startswith("https://"):
-        raise cannot(f"{path}.url", "must be an https or a data URL")
-    return Image(url=url, path=f"{path}.url")
+        raise cannot(path, "must be an https or a data URL")
+    return Image(url=url, detail=closely, path=path)
 
 
 def _call(path: str, given: object) -> ToolCall:
@@ -128,13 +134,13 @@ def _call(path: str, given: object) -> ToolCall:
     return ToolCall(
         id=text_of(f"{path}.id", call.get("id")),
         name=text_of(f"{path}.function.name", function.get("name")),
-        arguments=_arguments(f"{path}.function.arguments", function.get("arguments")),
-        signature=_signature(f"{path}.extra_content", call.get("extra_content")),
+        arguments=arguments_of(f"{path}.function.arguments", function.get("arguments")),
+        signature=signature_of(f"{path}.extra_content", call.get("extra_content")),
         path=path,
     )
 
 
-def _arguments(path: str, given: object) -> dict[str, object]:
+def arguments_of(path: str, given: object) -> dict[str, object]:
     text = text_of(path, given)
     if not text.strip():
         return {}
@@ -147,7 +153,7 @@ def _arguments(path: str, given: object) -> dict[str, object]:
     return arguments
 
 
-def _signature(path: str, given: object) -> str | None:
+def signature_of(path: str, given: object) -> str | None:
     if given is None:
         return None
     extra = object_of(path, given)

@@ -10,20 +10,22 @@ from typing import TypeVar
 
 import msgspec
 
+from ebbtide.dialects.fields import convert, expiry_seconds, field_error, invalid
 from ebbtide.dialects.openai.bodies import CHECKS, Embeddings
 from ebbtide.dialects.openai.faults import MAX_CUSTOM_ID, find_faulty_request, is_custom_id, read_custom_id, with_name
-from ebbtide.dialects.openai.fields import convert, field_error, invalid
 from ebbtide.dialects.values import (
     BOM,
     ENDPOINT_AT,
     MAX_DEPTH,
     REQUEST_DEPTH,
+    STANDARD,
     BatchBody,
     Body,
     Target,
+    Terms,
     check_json,
-    members_replaced,
     too_deep,
+    with_model,
 )
 from ebbtide.errors import InvalidRequest
 
@@ -34,13 +36,12 @@ __all__ = [
     "check_batch_body",
     "check_count",
     "check_outline",
-    "for_upstream",
+    "create_target",
     "line_body",
-    "named_model",
     "parse_body",
     "parse_create",
     "parse_line",
-    "with_model",
+    "streamed",
 ]
 
 T = TypeVar("T")
@@ -54,7 +55,8 @@ MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 class CreateBatch(msgspec.Struct, frozen=True):
     """A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
 
-    `endpoint` and `completion_window` are set and checked for a file, and None for direct requests.
+    `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
+    how long the result files of a file's batch are wanted.
     """
 
     requests: list[msgspec.Raw] | None = None
@@ -62,6 +64,7 @@ class CreateBatch(msgspec.Struct, frozen=True):
     endpoint: str | None = None
     completion_window: str | None = None
     metadata: dict[str, str] | None = None
+    output_seconds: int | None = None
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -79,7 +82,12 @@ class _Create(msgspec.Struct, gc=False):
     endpoint: object = None
     completion_window: object = None
     metadata: dict[str, str] | None = None
+    output_expires_after: object = None
     anthropic_version: object = None
+
+
+class _First(msgspec.Struct, gc=False):
+    url: object = None
 
 
 class _Outline(msgspec.Struct, gc=False):
@@ -98,11 +106,7 @@ class _StoredLine(msgspec.Struct, gc=False):
     body: msgspec.Raw
 
 
-class _Named(msgspec.Struct, gc=False):
-    model: str
-
-
-_decode_named = msgspec.json.Decoder(_Named).decode
+_decode_first = msgspec.json.Decoder(_First).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_elements = msgspec.json.Decoder(_Elements).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -113,13 +117,13 @@ _decode_stored = msgspec.json.Decoder(_StoredLine).decode
 # Bodies --------------------------------------------------------------------------------------------------------------
 
 
-def parse_body(target: Target, raw: bytes) -> Body:
+def parse_body(target: Target, raw: bytes, terms: Terms = STANDARD) -> Body:
     """Check an interactive request's body. Raises InvalidRequest naming the field. A leading BOM is stripped."""
     raw = raw.removeprefix(BOM)
     body = check_json(raw)
     if not isinstance(body, dict):
         raise InvalidRequest("The body must be a JSON object")
-    checked = CHECKS[target](body)
+    checked = CHECKS[target](body, terms.limits)
     if isinstance(checked, Embeddings):
         return Body(model=checked.model, raw=raw)
     return Body(
@@ -131,12 +135,12 @@ def parse_body(target: Target, raw: bytes) -> Body:
     )
 
 
-def check_batch_body(target: Target, body: dict[str, object]) -> BatchBody:
+def check_batch_body(target: Target, body: dict[str, object], terms: Terms = STANDARD) -> BatchBody:
     """Check the decoded body of a batched request; returns the model and output it names. Raises InvalidRequest.
 
     Holds it to what the endpoint asks, and refuses streams and the fields that only tell a queue what to do.
     """
-    checked = CHECKS[target](body)
+    checked = CHECKS[target](body, terms.limits)
     if body.get("stream"):
         raise invalid("stream", "must not be true in a batch")
     for field in ("background", "priority"):
@@ -151,30 +155,13 @@ def check_batch_body(target: Target, body: dict[str, object]) -> BatchBody:
     return BatchBody(checked.model, checked.max_completion_tokens or checked.max_tokens)
 
 
-def with_model(raw: bytes, model: str, **extra: object) -> bytes:
-    """The checked body `raw` with `model`, and `extra` top-level members, replaced or added.
+def streamed(raw: bytes, model: str) -> bytes:
+    """The bytes of a streamed chat request for an upstream that calls the model `model`.
 
-    Every other member's value keeps its bytes. Nothing to change: `raw` itself.
+    It is asked for its usage, which is how its cost is known; the caller's other stream options stay.
     """
-    if not extra and _names_only(raw, model):
-        return raw
-    return members_replaced(raw, {"model": model, **extra})
-
-
-def for_upstream(body: Body, model: str) -> bytes:
-    """The bytes of an interactive request for an upstream that calls the model `model`.
-
-    A stream is asked for its usage, which is how its cost is known; the caller's other stream options stay.
-    """
-    if not body.stream:
-        return with_model(body.raw, model)
-    sent = msgspec.json.decode(body.raw).get("stream_options") or {}
-    return with_model(body.raw, model, stream_options={**sent, "include_usage": True})
-
-
-def _names_only(raw: bytes, model: str) -> bool:
-    """Whether `raw` names `model` and surely has no second `model` key, which an upstream might read instead."""
-    return _decode_named(raw).model == model and raw.count(b'"model"') == 1 and b"\\u" not in raw
+    sent = msgspec.json.decode(raw).get("stream_options") or {}
+    return with_model(raw, model, stream_options={**sent, "include_usage": True})
 
 
 # The create call and its lines ---------------------------------------------------------------------------------------
@@ -198,6 +185,18 @@ def parse_create(raw: bytes, max_requests: int) -> CreateBatch:
     if requests is not None:
         return _direct(create, requests)
     return _from_file(create)
+
+
+def create_target(create: CreateBatch) -> Target | None:
+    """What a create call's requests are for, by its endpoint or its first request; None where that names no target."""
+    url: object = create.endpoint
+    if create.requests is not None:
+        try:
+            first = _decode_first(create.requests[0])
+        except (ValueError, RecursionError):
+            return None
+        url = DEFAULT_URL if first.url is None else first.url
+    return ENDPOINT_AT[url].target if isinstance(url, str) and url in ENDPOINT_AT else None
 
 
 def check_outline(raw: bytes, max_requests: int | None = None) -> None:
@@ -257,6 +256,8 @@ def _checked(name: str, value: msgspec.Raw) -> object:
 def _direct(create: _Create, requests: list[msgspec.Raw]) -> CreateBatch:
     if not requests:
         raise invalid("requests", "must hold at least one request")
+    if create.output_expires_after is not None:
+        raise invalid("output_expires_after", "a batch of direct requests has no output files")
     return CreateBatch(requests=requests, metadata=create.metadata)
 
 
@@ -273,6 +274,7 @@ def _from_file(create: _Create) -> CreateBatch:
         endpoint=endpoint,
         completion_window=WINDOW,
         metadata=create.metadata,
+        output_seconds=expiry_seconds("output_expires_after", create.output_expires_after),
     )
 
 
@@ -313,11 +315,6 @@ def line_body(raw: bytes | memoryview | msgspec.Raw) -> bytes:
 
 _INVALID_JSON = "invalid_json_line"
 _INVALID_LINE = "invalid_request"
-
-
-def named_model(raw: bytes) -> str:
-    """The model that a checked body names."""
-    return _decode_named(raw).model
 
 
 def _check_metadata(metadata: dict[str, str]) -> None:

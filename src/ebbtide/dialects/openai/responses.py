@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import msgspec
 
-from ebbtide.dialects.values import MAX_TOKENS, Answer, Target, UpstreamError, Usage, members_replaced, one_line
+from ebbtide.dialects.values import (
+    MAX_TOKENS,
+    Answer,
+    MalformedAnswer,
+    Target,
+    UpstreamError,
+    Usage,
+    members_replaced,
+    one_line,
+)
 
 MAX_MESSAGE = 2000
 
 _decode = msgspec.json.Decoder().decode
-
-
-class MalformedAnswer(ValueError):
-    """An upstream's 200 that is not a JSON object in UTF-8. Sending the request again would most likely not help."""
 
 
 def read_answer(target: Target, body: bytes, model: str) -> Answer:
@@ -23,7 +28,7 @@ def read_answer(target: Target, body: bytes, model: str) -> Answer:
 
     An object that is an error in spite of its status comes back with `error` set.
     """
-    answer = _checked(body)
+    answer = read_object(body)
     named = body
     if "model" in answer and answer["model"] != model:
         named = members_replaced(body, {"model": model})
@@ -76,7 +81,8 @@ def usage_of(target: Target, usage: object) -> Usage | None:
     return Usage(given, min(cached, given), made, min(reasoning, made))
 
 
-def _checked(body: bytes) -> dict[str, object]:
+def read_object(body: bytes) -> dict[str, object]:
+    """The object that a 200 must be. Raises MalformedAnswer."""
     try:
         answer = _decode(body)
     except (ValueError, RecursionError) as error:

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import msgspec
 
-from ebbtide.dialects.openai.errors import render_error
+from ebbtide.dialects.openai.completions import DONE
+from ebbtide.dialects.openai.errors import error_event
 from ebbtide.dialects.openai.responses import error_of, usage_of
 from ebbtide.dialects.sse import Events
 from ebbtide.dialects.values import UpstreamError, Usage, members_replaced
 from ebbtide.errors import EbbtideError
 
-DONE = b"data: [DONE]\n\n"
-
 _decode = msgspec.json.Decoder().decode
 _MALFORMED = "The upstream's stream is malformed"
-
-
-def error_event(error: EbbtideError) -> bytes:
-    """The event that tells a client in mid-stream what went wrong; its SDK raises on it."""
-    return b"data: " + render_error(error)[2] + b"\n\n"
 
 
 class ChatStream:
     """Turns an upstream's bytes into the events the caller gets, whole and one by one.
 
     `usage` is the last credible one seen, `done` whether `[DONE]` came (a stream without it was cut). `error` is set
-    by an upstream's error event and by a malformed one: neither is passed on, and no event follows. The caller ends
-    the stream with its own words (error_event).
+    by an upstream's error event and by a malformed one: neither is passed on, and no event follows. `fail` then
+    writes the end.
     """
 
     def __init__(self, model: str, *, show_usage: bool) -> None:
         self.usage: Usage | None = None
         self.done = False
         self.error: UpstreamError | None = None
+        self.status = 502
         self._model = model
         self._show_usage = show_usage
         self._named = msgspec.json.encode(model)
@@ -52,6 +47,10 @@ class ChatStream:
         if self.error is not None:
             return []
         return self._rendered([self._events.close()])
+
+    def fail(self, error: EbbtideError, _: str) -> bytes:
+        """The event that ends a stream which broke."""
+        return error_event(error)
 
     def _rendered(self, events: list[bytes]) -> list[bytes]:
         rendered = []

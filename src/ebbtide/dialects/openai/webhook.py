@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ebbtide.dialects.openai.fields import field_error
+from ebbtide.dialects.fields import field_error
 from ebbtide.dialects.values import BOM
 from ebbtide.errors import InvalidRequest
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from ebbtide.errors import InvalidRequest
 
 T = TypeVar("T")
+
+SHORTEST_LIFE: Final = 3_600
+LONGEST_LIFE: Final = 2_592_000
 
 _AT = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<path>.*?)`)?", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<field>\w+)`")
@@ -37,3 +40,34 @@ def field_error(error: msgspec.ValidationError) -> InvalidRequest:
 
 def invalid(field: str, problem: str, code: str | None = None) -> InvalidRequest:
     return InvalidRequest(f"{field}: {problem}", param=field, code=code)
+
+
+def expiry_seconds(field: str, value: object) -> int | None:
+    """How long a file is wanted, from its creation on: of `{"anchor": "created_at", "seconds": …}`, or null."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise invalid(field, "expected object")
+    if value.get("anchor") != "created_at":
+        raise invalid(f"{field}.anchor", "must be created_at")
+    seconds = value.get("seconds")
+    if type(seconds) is not int or not SHORTEST_LIFE <= seconds <= LONGEST_LIFE:
+        raise invalid(f"{field}.seconds", f"must be a whole number between {SHORTEST_LIFE} and {LONGEST_LIFE}")
+    return seconds
+
+
+def word_of(value: object) -> str:
+    """A value that should be one of a few words; the empty one for what is no text."""
+    return value if isinstance(value, str) else ""
+
+
+def check_name(model: str) -> None:
+    """Raises InvalidRequest for a model's name that cannot be one."""
+    if "\0" in model:
+        raise invalid("model", "must not contain NUL")
+
+
+def check_size(field: str, size: int, limit: int) -> None:
+    """Raises InvalidRequest when a field holds more than it may."""
+    if size > limit:
+        raise invalid(field, f"{size} given, at most {limit} allowed")

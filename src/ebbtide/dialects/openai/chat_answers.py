@@ -1,0 +1,222 @@
+"""What a chat completions server answers, read into the neutral form: whole answers and streams.
+
+`reasoning_content` and `reasoning` are the names under which such servers give reasoning; `stop_reason` is what some
+say of the stop sequence that matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from ebbtide.dialects.conversation import (
+    CallPiece,
+    CallStart,
+    Choice,
+    Completion,
+    End,
+    Finish,
+    Part,
+    Piece,
+    Text,
+    TextPiece,
+    Thought,
+    ThoughtPiece,
+    ToolCall,
+)
+from ebbtide.dialects.openai.responses import error_of, usage_of
+from ebbtide.dialects.sse import Events, data_of
+from ebbtide.dialects.values import UpstreamError, Usage
+
+_MALFORMED: Final = "The upstream's stream is malformed"
+_FINISHES: Final[dict[str, Finish]] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+
+
+class _Google(msgspec.Struct):
+    thought_signature: str | None = None
+
+
+class _Extra(msgspec.Struct):
+    google: _Google = msgspec.field(default_factory=_Google)
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct):
+    index: int = 0
+    id: str | None = None
+    function: _Function = msgspec.field(default_factory=_Function)
+    extra_content: _Extra | None = None
+
+    @property
+    def signature(self) -> str | None:
+        return None if self.extra_content is None else self.extra_content.google.thought_signature
+
+
+class _Said(msgspec.Struct):
+    """A message, or what a chunk adds to one."""
+
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[_Call] | None = None
+
+    @property
+    def thought(self) -> str:
+        return self.reasoning_content or self.reasoning or ""
+
+
+class _Choice(msgspec.Struct):
+    index: int = 0
+    message: _Said = msgspec.field(default_factory=_Said)
+    delta: _Said = msgspec.field(default_factory=_Said)
+    finish_reason: str | None = None
+    stop_reason: object = None
+
+    @property
+    def matched(self) -> str | None:
+        return self.stop_reason if isinstance(self.stop_reason, str) else None
+
+
+class _Answer(msgspec.Struct):
+    choices: list[_Choice]
+    id: str = ""
+    usage: object = None
+
+
+_decode = msgspec.json.Decoder(dict[str, object]).decode
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_arguments = msgspec.json.Decoder(dict[str, object]).decode
+
+
+def read_completion(body: bytes) -> Completion:
+    """A whole answer. Raises ValueError for what is none."""
+    try:
+        answer = _decode_answer(body)
+        choices = tuple(_choice(choice) for choice in answer.choices)
+    except RecursionError:
+        raise ValueError("Nested too deeply") from None
+    if not choices:
+        raise ValueError("No choices")
+    return Completion(answer.id, choices, usage_of("chat", answer.usage))
+
+
+def _choice(choice: _Choice) -> Choice:
+    parts = tuple(_parts(choice.message))
+    called = any(isinstance(part, ToolCall) for part in parts)
+    return Choice(parts, _finish(choice.finish_reason, choice.message, called=called), choice.matched)
+
+
+def _parts(said: _Said) -> Iterator[Part]:
+    if said.thought:
+        yield Thought(said.thought)
+    if text := said.content or said.refusal:
+        yield Text(text)
+    for number, call in enumerate(said.tool_calls or ()):
+        text = (call.function.arguments or "").strip()
+        arguments = _decode_arguments(text) if text else {}
+        yield ToolCall(call.id or f"call_{number}", call.function.name or "", arguments, call.signature)
+
+
+def _finish(reason: str | None, said: _Said, *, called: bool) -> Finish:
+    """Some servers say `stop` where a tool is called."""
+    if said.refusal:
+        return "content_filter"
+    finish = _FINISHES.get(reason or "stop", "stop")
+    return "tool_calls" if finish == "stop" and called else finish
+
+
+class ChatPieces:
+    """Bytes in, pieces out. `usage` comes in a chunk of its own, before `[DONE]`."""
+
+    def __init__(self, seed: str) -> None:
+        self.id = ""
+        self.usage: Usage | None = None
+        self.done = False
+        self.error: UpstreamError | None = None
+        self.status = 502
+        self._seed = seed
+        self._events = Events()
+        self._called: set[tuple[int, int]] = set()
+        self._refused: set[int] = set()
+
+    def feed(self, chunk: bytes) -> list[Piece]:
+        """What `chunk` completes."""
+        if self.error is not None:
+            return []
+        pieces = self._read(self._events.feed(chunk))
+        if self._events.is_overfull and self.error is None:
+            self.error = UpstreamError(_MALFORMED)
+        return pieces
+
+    def close(self) -> list[Piece]:
+        """The last event, where its blank line was left out."""
+        return [] if self.error is not None else self._read([self._events.close()])
+
+    def _read(self, events: list[bytes]) -> list[Piece]:
+        pieces: list[Piece] = []
+        for event in events:
+            data = data_of(event)
+            if not data or self.done:
+                continue
+            if data.strip() == b"[DONE]":
+                self.done = True
+                continue
+            try:
+                pieces += self._pieces(data)
+            except (ValueError, RecursionError):
+                self.error = UpstreamError(_MALFORMED)
+            if self.error is not None:
+                break
+        return pieces
+
+    def _pieces(self, data: bytes) -> Iterator[Piece]:
+        if b'"error"' in data and (failed := error_of(_decode(data))) is not None:
+            self.error = failed
+            return
+        chunk = _decode_answer(data)
+        self.id = self.id or chunk.id
+        self.usage = usage_of("chat", chunk.usage) or self.usage
+        for choice in chunk.choices:
+            yield from self._choice(choice)
+
+    def _choice(self, choice: _Choice) -> Iterator[Piece]:
+        index, said = choice.index, choice.delta
+        if said.thought:
+            yield ThoughtPiece(index, said.thought)
+        if said.refusal:
+            self._refused.add(index)
+        if text := said.content or said.refusal:
+            yield TextPiece(index, text)
+        for call in said.tool_calls or ():
+            yield from self._call(index, call)
+        if choice.finish_reason is not None:
+            yield End(index, self._finish(index, choice.finish_reason), choice.matched)
+
+    def _call(self, index: int, call: _Call) -> Iterator[Piece]:
+        number = (index, call.index)
+        if number not in self._called:
+            self._called.add(number)
+            name = call.id or f"call_{self._seed}_{index}_{call.index}"
+            yield CallStart(index, call.index, name, call.function.name or "", call.signature)
+        if call.function.arguments:
+            yield CallPiece(index, call.index, call.function.arguments)
+
+    def _finish(self, index: int, reason: str) -> Finish:
+        if index in self._refused:
+            return "content_filter"
+        finish = _FINISHES.get(reason, "stop")
+        called = any(at == index for at, _ in self._called)
+        return "tool_calls" if finish == "stop" and called else finish
