@@ -2153,8 +2153,8 @@ export interface components {
          * BatchModel
          * @description A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
          *
-         *     `unsupported_fields` of a request's body are what no such route can carry; where `unknown_fields` is false, nor can
-         *     any carry a field that the gateway does not know.
+         *     `unsupported_fields` of a chat completion's or an embedding's body are what no such route can carry; where
+         *     `unknown_fields` is false, nor can any carry a field that the gateway does not know.
          */
         "ebbtide.api.user.batch_capabilities.BatchModel": {
             aliases: string[];
