@@ -73,20 +73,20 @@ function TypeField(props: Configured & { onChange: (change: Partial<Choices>) =>
 
 function ModelField(props: Configured & { onChange: (change: Partial<Choices>) => void }) {
   const { models, why, choices } = props;
-  const data = models.map((model) => ({ value: model.id, label: model.live ? model.id : `${model.id} (no server is up: it will wait)` }));
+  const known = models.map((model) => ({ value: model.id, label: model.live ? model.id : `${model.id} (no server is up: it will wait)` }));
+  const data = why === null ? [{ value: '', label: 'The file’s model' }, ...known] : known;
   if (models.length === 0) return <Note tone="warn">No model that you may use can run batches of this type.</Note>;
   return (
     <div className={own.whole}>
       <Select
         label="Model"
-        description={why ?? 'Empty keeps the file’s'}
-        placeholder={why === null ? 'The file’s' : 'Choose one for every request'}
+        description={why ?? 'For every request'}
+        placeholder="Choose one for every request"
         data={data}
-        value={choices.model === '' ? null : choices.model}
+        value={why !== null && choices.model === '' ? null : choices.model}
         onChange={(model) => props.onChange({ model: model ?? '' })}
         searchable
-        clearable
-        clearButtonProps={{ 'aria-label': 'Keep the file’s model' }}
+        allowDeselect={false}
       />
     </div>
   );

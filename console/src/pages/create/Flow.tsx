@@ -98,7 +98,7 @@ function Submissions() {
   const user = useUser();
   const outcomes = useOutcomes(session.account_id, user.data?.key_id);
   const forget = useForget();
-  return <OpenSubmissionsView outcomes={outcomes.data ?? []} busy={outcomes.isFetching} onAgain={() => void outcomes.refetch()} onForget={(id) => forget.mutate(id)} />;
+  return <OpenSubmissionsView outcomes={outcomes.data ?? []} busy={outcomes.isFetching} onAgain={() => void outcomes.refetch()} onForget={(kept) => forget.mutate(kept)} />;
 }
 
 interface RestProps {
@@ -153,7 +153,7 @@ function Rest(props: RestProps) {
         busy={forget.isPending}
         error={forget.error}
         onClose={() => submit.reset()}
-        onConfirm={() => unknown !== null && forget.mutate(unknown.kept.id, { onSuccess: send })}
+        onConfirm={() => unknown !== null && forget.mutate(unknown.kept, { onSuccess: send })}
       />
     </>
   );

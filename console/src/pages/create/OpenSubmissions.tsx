@@ -5,8 +5,9 @@ import { Link } from 'react-router';
 import { Note } from '../../parts/states';
 import own from './create.module.css';
 import type { Outcome } from './load';
+import type { Submission } from './submissions';
 
-export function OpenSubmissionsView(props: { outcomes: readonly Outcome[]; busy: boolean; onAgain: () => void; onForget: (id: string) => void }) {
+export function OpenSubmissionsView(props: { outcomes: readonly Outcome[]; busy: boolean; onAgain: () => void; onForget: (kept: Submission) => void }) {
   const { outcomes, onAgain, onForget } = props;
   if (outcomes.length === 0) return null;
   return (
@@ -32,7 +33,7 @@ export function OpenSubmissionsView(props: { outcomes: readonly Outcome[]; busy:
                 </Anchor>
               )}
               {(outcome.state === 'unsent' || outcome.state === 'asks') && (
-                <Button size="xs" variant="default" onClick={() => onForget(outcome.kept.id)}>
+                <Button size="xs" variant="default" onClick={() => onForget(outcome.kept)}>
                   {outcome.state === 'asks' ? 'I have looked: forget it' : 'Forget it'}
                 </Button>
               )}

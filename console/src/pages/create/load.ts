@@ -49,7 +49,7 @@ export function useCheck(capabilities: Capabilities) {
       const models = usableModels(capabilities, target).map(factsOf);
       const job: Job = { kind: 'prepare', file: source.blob, limits: limitsOf(capabilities), overrides: overridesOf(choices, target), models };
       const prepared = await run<Prepared>(job, () => undefined);
-      const found = { source, prepared, choices, target };
+      const found = { at: Date.now(), source, prepared, choices, target };
       if (prepared.problems.total > 0) return { ...found, problems: prepared.problems, model: null, keyId: '', sha256: '' };
       const check = await checkLines(prepared.stored, target);
       return { ...found, problems: gatewayProblems(check, prepared.places), model: check.model ?? null, keyId: check.key_id, sha256: check.sha256 };
@@ -96,7 +96,10 @@ export function useOutcomes(accountId: string, keyId: string | undefined) {
     enabled: keyId !== undefined,
     staleTime: Infinity,
     refetchOnWindowFocus: false,
-    queryFn: async () => Promise.all((await listSubmissions(accountId)).map((kept) => outcomeOf(kept, keyId as string))),
+    queryFn: async () => {
+      const open = (await listSubmissions(accountId)).filter((kept) => kept.made === null);
+      return Promise.all(open.map((kept) => outcomeOf(kept, keyId as string)));
+    },
   });
 }
 

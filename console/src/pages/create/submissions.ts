@@ -1,6 +1,7 @@
 /**
- * Submissions whose outcome is not known yet, kept in the browser: through reloads, and for every tab of it. The first
- * tab that begins one gives it its Idempotency-Key and its file; what the others write later does not count.
+ * Submissions, kept in the browser through reloads and for every tab of it until their outcome is known, and a day longer
+ * for tabs that do not know it yet. The first tab that begins one gives it its Idempotency-Key and its file; what the
+ * others write later does not count.
  */
 
 export interface Submission {
@@ -15,6 +16,8 @@ export interface Submission {
   fileId: string | null;
   /** When its create call was first made, in Unix milliseconds; null: not yet, so that nothing can have come of it. */
   sentAt: number | null;
+  /** What it made, and when that was learnt. */
+  made: { batchId: string; at: number } | null;
 }
 
 const STORE = 'submissions';
@@ -43,12 +46,13 @@ async function within<T>(mode: IDBTransactionMode, work: (store: IDBObjectStore,
   });
 }
 
-/** The submission as it was begun first, here or in another tab. */
-export function begin(fresh: Submission): Promise<Submission> {
+/** The submission as it was begun first, here or in another tab; one that had made its batch before `since` is over. */
+export function begin(fresh: Submission, since: number): Promise<Submission> {
   return within<Submission>('readwrite', (store, give) => {
     const found = store.get(fresh.id);
     found.onsuccess = () => {
-      const kept = (found.result as Submission | undefined) ?? fresh;
+      const before = found.result as Submission | undefined;
+      const kept = before === undefined || (before.made !== null && before.made.at < since) ? fresh : before;
       store.put(kept);
       give(kept);
     };
@@ -56,26 +60,40 @@ export function begin(fresh: Submission): Promise<Submission> {
 }
 
 /** The submission with what `change` makes of it; null when it is no longer kept. */
-export function amend(id: string, change: (kept: Submission) => Submission): Promise<Submission | null> {
+export function amend(known: Submission, change: (kept: Submission) => Submission): Promise<Submission | null> {
   return within<Submission | null>('readwrite', (store, give) => {
     give(null);
-    const found = store.get(id);
-    found.onsuccess = () => {
-      if (found.result === undefined) return;
-      const changed = change(found.result as Submission);
+    whereKept(store, known, (kept) => {
+      const changed = change(kept);
       store.put(changed);
       give(changed);
-    };
+    });
   });
 }
 
-export function forget(id: string): Promise<void> {
-  return within<void>('readwrite', (store) => store.delete(id));
+export function forget(known: Submission): Promise<void> {
+  return within<void>('readwrite', (store) => whereKept(store, known, () => store.delete(known.id)));
 }
 
+/** Its id may stand for a later submission of the same: that one is left alone. */
+function whereKept(store: IDBObjectStore, known: Submission, work: (kept: Submission) => void): void {
+  const found = store.get(known.id);
+  found.onsuccess = () => {
+    const kept = found.result as Submission | undefined;
+    if (kept?.idempotencyKey === known.idempotencyKey) work(kept);
+  };
+}
+
+const REMEMBERED_MS = 24 * 3_600_000;
+
+/** Those of the account; what was made long ago is forgotten. */
 export function listSubmissions(accountId: string): Promise<Submission[]> {
-  return within<Submission[]>('readonly', (store, give) => {
+  return within<Submission[]>('readwrite', (store, give) => {
     const found = store.getAll();
-    found.onsuccess = () => give((found.result as Submission[]).filter((kept) => kept.accountId === accountId));
+    found.onsuccess = () => {
+      const all = found.result as Submission[];
+      for (const { id, made } of all) if (made !== null && Date.now() - made.at > REMEMBERED_MS) store.delete(id);
+      give(all.filter((kept) => kept.accountId === accountId));
+    };
   });
 }

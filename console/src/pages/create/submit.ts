@@ -23,7 +23,7 @@ export class CheckAgain extends Error {}
 export async function submit(checked: Checked, accountId: string): Promise<string> {
   await refuseChanged(checked);
   const metadata = metadataOf(checked);
-  const kept = await begin({
+  const fresh: Submission = {
     id: `${accountId} ${checked.sha256} ${checked.target} ${JSON.stringify(metadata)}`,
     accountId,
     keyId: checked.keyId,
@@ -33,7 +33,10 @@ export async function submit(checked: Checked, accountId: string): Promise<strin
     metadata,
     fileId: null,
     sentAt: null,
-  });
+    made: null,
+  };
+  const kept = await begin(fresh, checked.at);
+  if (kept.made !== null) return kept.made.batchId;
   if (kept.keyId !== checked.keyId && kept.sentAt !== null) return findOut(kept);
   const stored = kept.fileId === null ? await store(kept, checked) : kept;
   return finish({ ...stored, keyId: checked.keyId });
@@ -43,11 +46,10 @@ export async function submit(checked: Checked, accountId: string): Promise<strin
 export async function finish(kept: Submission): Promise<string> {
   if (kept.fileId === null) throw new Error('Its file was not stored, so that no batch was made');
   if (kept.sentAt !== null && Date.now() - kept.sentAt > SURE_MS) return findOut(kept);
-  await amend(kept.id, (now) => ({ ...now, keyId: kept.keyId, sentAt: now.sentAt ?? Date.now() }));
+  await amend(kept, (now) => ({ ...now, keyId: kept.keyId, sentAt: now.sentAt ?? Date.now() }));
   try {
     const created = await body(client.POST('/v1/batches', { body: createOf(kept), params: { header: { 'Idempotency-Key': kept.idempotencyKey } } }));
-    await forget(kept.id);
-    return created.id;
+    return await madeBy(kept, created.id);
   } catch (error) {
     await afterRefusal(kept, error);
     throw error;
@@ -60,8 +62,12 @@ export async function findOut(kept: Submission): Promise<string> {
   const page = await body(client.GET('/user/batches', { params: { query } }));
   const made = page.data.find((one) => one.batch.input_file_id === kept.fileId);
   if (made === undefined) throw new UnknownOutcome(kept);
-  await forget(kept.id);
-  return made.id;
+  return madeBy(kept, made.id);
+}
+
+async function madeBy(kept: Submission, batchId: string): Promise<string> {
+  await amend(kept, (now) => ({ ...now, made: { batchId, at: Date.now() } }));
+  return batchId;
 }
 
 function createOf(kept: Submission): Schemas['CreateBatch'] {
@@ -72,8 +78,8 @@ function createOf(kept: Submission): Schemas['CreateBatch'] {
 async function afterRefusal(kept: Submission, error: unknown): Promise<void> {
   if (!(error instanceof ApiError) || error.status === 0 || error.status >= 500 || error.status === 408) return;
   const again = error.status === 401 || error.status === 403 || error.status === 429;
-  if (again) await amend(kept.id, (now) => ({ ...now, sentAt: null }));
-  else await forget(kept.id);
+  if (again) await amend(kept, (now) => ({ ...now, sentAt: null }));
+  else await forget(kept);
 }
 
 async function refuseChanged({ keyId, model, choices, target, prepared }: Checked): Promise<void> {
@@ -87,7 +93,7 @@ async function refuseChanged({ keyId, model, choices, target, prepared }: Checke
 /** The submission with its file, which the tab that is first stores for all of them. */
 async function store(kept: Submission, { source, prepared }: Checked): Promise<Submission> {
   const fileId = (await isSame(source, prepared.stored)) ? (source.fileId as string) : (await upload(prepared.stored, source.filename)).id;
-  const first = await amend(kept.id, (now) => ({ ...now, fileId: now.fileId ?? fileId }));
+  const first = await amend(kept, (now) => ({ ...now, fileId: now.fileId ?? fileId }));
   if (first !== null && first.fileId !== fileId && fileId !== source.fileId) await client.DELETE('/v1/files/{id}', { params: { path: { id: fileId } } });
   // Where it is no longer kept, another tab has sent it meanwhile and knows what came of it.
   if (first === null) throw new CheckAgain('Another tab has submitted this meanwhile: look at your batches.');

@@ -1,7 +1,7 @@
 /** A batch in the making: where its requests come from, what is chosen for it, what was found; and how it is worded. */
 import type { Schemas } from '../../api/client';
 import type { WireBatch } from '../batches/wire';
-import { type ModelFacts, type Prepared, type Problem, type Problems, type Survey, type Target, URLS } from './preflight/types';
+import { type ModelFacts, type Prepared, type Problem, type Problems, type Survey, type Target } from './preflight/types';
 import type { FileLimits, Overrides } from './preflight/types';
 
 export type Capabilities = Schemas['BatchCapabilities'];
@@ -34,6 +34,8 @@ export const NO_CHOICES: Choices = { name: '', description: '', target: null, mo
 
 /** What was checked: exactly this is submitted. */
 export interface Checked {
+  /** When, in Unix milliseconds. */
+  at: number;
   source: Source;
   prepared: Prepared;
   choices: Choices;
