@@ -174,6 +174,19 @@ async def test_several_models_need_a_choice_and_an_alias_is_made_canonical(perso
     await expect(page.get_by_label("The first stored requests")).to_contain_text('"model": "chat-1"')
 
 
+async def test_what_is_not_chosen_is_stored_as_the_file_has_it(person: Person) -> None:
+    page = person.page
+    body = '{"model" : "fast", "messages": [{"role": "user", "content": "\\u00e9 é"}], "seed": 12345678901234567, "top_p": 1.0}'
+    await ready(person, f'  {{"body": {body}, "custom_id": "a"}}\r\n'.encode())
+    await submit(page)
+    await expect(page).to_have_url(ON_A_BATCH)
+    [batch] = await batches_of(person)
+    path = f"/v1/files/{batch['input_file_id']}/content"
+    stored = await person.deployment.gateway.call("GET", path, key=person.key)
+    filled = '"method": "POST", "url": "/v1/chat/completions", '
+    assert stored.body.decode() == f'{{{filled}"body": {body.replace("fast", "chat-1")}, "custom_id": "a"}}\n'
+
+
 async def test_a_file_that_says_no_type_asks_for_it(person: Person) -> None:
     page = person.page
     await person.open(NEW)

@@ -26,7 +26,7 @@ export function ConfigureStep(props: Configured & { busy: boolean; error: Error 
     if (ready) props.onCheck();
   };
   return (
-    <form onSubmit={check}>
+    <form onSubmit={check} style={{ maxWidth: 820 }}>
       <div className={own.form}>
         <TextInput label="Name" required withAsterisk={false} maxLength={NAME_LENGTH} value={choices.name} onChange={(event) => onChange({ name: event.currentTarget.value })} data-autofocus />
         <TypeField {...props} />
@@ -59,7 +59,7 @@ export function ConfigureStep(props: Configured & { busy: boolean; error: Error 
 }
 
 function TypeField(props: Configured & { onChange: (change: Partial<Choices>) => void }) {
-  if (props.targetGiven) return <TextInput label="Type" value={props.target === null ? '' : TARGET_WORDS[props.target]} readOnly description="As the file’s lines say" />;
+  if (props.targetGiven) return <TextInput label="Type, as the file’s lines say" value={props.target === null ? '' : TARGET_WORDS[props.target]} readOnly />;
   const data = [{ value: '', label: 'Not chosen' }, ...Object.entries(TARGET_WORDS).map(([value, label]) => ({ value, label }))];
   return (
     <div>

@@ -128,8 +128,8 @@ function Billing({ capabilities, model }: { capabilities: Capabilities; model: s
 function KeyName({ name, prefix }: KeyUsed) {
   return (
     <>
-      <span className={css.mono}>{prefix}…</span>
-      <div className={css.sub}>{name}; revoking it fails what has not finished</div>
+      {prefix === name ? 'This console’s' : <span className={css.mono}>{prefix}…</span>}
+      <div className={css.sub}>revoking it fails what has not finished; signing out does not</div>
     </>
   );
 }

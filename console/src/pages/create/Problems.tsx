@@ -17,13 +17,13 @@ type Row = Problem & { at: number };
 const COLUMNS: readonly Column<Row>[] = [
   { name: 'Line', right: true, width: 70, cell: (row) => (row.line === null ? 'File' : count(row.line)) },
   { name: 'custom_id', wide: true, cell: (row) => <div className={css.clipped}>{row.custom_id ?? '–'}</div> },
-  { name: 'Field', cell: (row) => <span className={css.mono}>{row.field ?? '–'}</span> },
+  { name: 'Field', cell: (row) => <span className={`${css.mono} ${own.field}`}>{row.field ?? '–'}</span> },
   {
     name: 'Problem',
     cell: (row) => (
       <>
         {row.message}
-        <div className={`${css.sub} ${css.mono}`}>{row.code}</div>
+        <div className={`${css.sub} ${css.mono} ${own.code}`}>{row.code}</div>
       </>
     ),
   },
