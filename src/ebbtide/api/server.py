@@ -37,8 +37,11 @@ from ebbtide.api.anthropic import batches as message_batches
 from ebbtide.api.anthropic import messages
 from ebbtide.api.dialect import addressed, caller_of, speaks_messages
 from ebbtide.api.gateway import Gateway
+from ebbtide.api.gemini import batches as gemini_batches
+from ebbtide.api.gemini import files as gemini_files
 from ebbtide.api.gemini import inference as gemini_inference
 from ebbtide.api.gemini import models as gemini_models
+from ebbtide.api.gemini import uploads as gemini_uploads
 from ebbtide.api.openai import batches, files, inference, responses, webhook
 from ebbtide.api.protocol import LimitedProtocol, hang_up
 from ebbtide.api.routing import Endpoint, build_router
@@ -57,7 +60,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *messages.ROUTES,
     *message_batches.ROUTES,
     *gemini_inference.ROUTES,
+    *gemini_batches.ROUTES,
     *gemini_models.ROUTES,
+    *gemini_files.ROUTES,
+    *gemini_uploads.ROUTES,
     *files.ROUTES,
     *batches.ROUTES,
     *webhook.ROUTES,

@@ -45,3 +45,35 @@ class EmbedContent(msgspec.Struct, kw_only=True, rename="camel"):
 
 class BatchEmbedContents(msgspec.Struct, kw_only=True, rename="camel"):
     requests: Annotated[list[EmbedContent], msgspec.Meta(min_length=1)]
+
+
+class InlinedRequest(msgspec.Struct, kw_only=True):
+    request: Json
+    metadata: Json | None = None
+
+
+class InlinedRequests(msgspec.Struct, kw_only=True):
+    requests: Annotated[list[InlinedRequest], msgspec.Meta(min_length=1)]
+
+
+class InputConfig(msgspec.Struct, kw_only=True, rename="camel"):
+    """One of both."""
+
+    requests: InlinedRequests | None = None
+    file_name: str | None = None
+
+
+class BatchWish(msgspec.Struct, kw_only=True, rename="camel"):
+    display_name: str | None = None
+    input_config: InputConfig
+    priority: str | int | None = None
+
+
+class CreateBatch(msgspec.Struct, kw_only=True):
+    """batchGenerateContent's and asyncBatchEmbedContent's."""
+
+    batch: BatchWish
+
+
+class Empty(msgspec.Struct, frozen=True):
+    """`{}`."""
