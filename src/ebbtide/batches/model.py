@@ -28,8 +28,9 @@ DUTY_CHANNEL: Final = "ebbtide_duty"  # a batch waits to be validated, closed or
 class Job:
     """A row of batch_jobs. Times are aware UTC datetimes; `errors` and `metadata` are JSON text as stored.
 
-    `from_file`: of a Gemini batch, a file holds its requests. `version` is raised by every change; `model` is the one that all requests name, once they are known.
+    `version` is raised by every change; `model` is the one that all requests name, once they are known.
     `blocked_reason` and the estimates are told where the batch was read with a moment, which is then `read_at`.
+    `from_file`: of a Gemini batch, a file holds its requests.
     """
 
     no: int

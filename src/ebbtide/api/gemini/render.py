@@ -1,4 +1,4 @@
-"""Batches and files as Gemini's API tells them. While a batch is being cancelled it runs: clients know no other word."""
+"""Batches and files as Gemini's API tells them. A batch that is being cancelled runs: clients know no other word."""
 
 from __future__ import annotations
 
