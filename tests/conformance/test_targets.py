@@ -65,7 +65,7 @@ CASES: Final = {
     "gemini_embed": Case(
         "/v1beta/models:embedContent",
         lambda text: {"model": "embed-1", "content": {"parts": [{"text": text}]}},
-        SingleEmbedContentResponse.model_validate,
+        lambda body: SingleEmbedContentResponse.model_validate({"embedding": body["embedding"]}),
         named=None,
     ),
 }

@@ -1,4 +1,4 @@
-"""An old google-genai against the gateway at BASE_URL: content, a stream, embeddings, batches both ways. Writes JSON."""
+"""An old google-genai against the gateway at BASE_URL: content, a stream, vectors, batches both ways. Writes JSON."""
 
 from __future__ import annotations
 
