@@ -38,11 +38,13 @@ def online() -> dict[str, Any]:
 
 
 def batches() -> dict[str, Any]:
-    made = client.batches.create(model=MODEL, src=[{"contents": "one"}], config={"display_name": "old"})
+    made = client.batches.create(
+        model=MODEL, src=[types.InlinedRequest(contents="one")], config={"display_name": "old"}
+    )
     job = ended(made.name or "")
     line = json.dumps({"key": "x", "request": {"contents": [{"parts": [{"text": "two"}]}]}}).encode()
     file = client.files.upload(file=io.BytesIO(line), config={"mime_type": "jsonl", "display_name": "in"})
-    filed = ended(client.batches.create(model=MODEL, src=file.name).name or "")
+    filed = ended(client.batches.create(model=MODEL, src=file.name or "").name or "")
     content = client.files.download(file=filed.dest.file_name)
     names = [one.name for one in client.batches.list(config={"page_size": 1})]
     client.batches.cancel(name=made.name or "")

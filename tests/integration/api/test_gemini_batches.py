@@ -115,7 +115,9 @@ async def test_inline_requests_come_back_in_order_with_their_metadata(running: T
 
 async def test_the_sdk_reads_an_inline_batch(client: genai.client.AsyncClient) -> None:
     source = [
-        types.InlinedRequest(contents="Hello", metadata={"key": "a"}, config={"temperature": 0.5}),
+        types.InlinedRequest(
+            contents="Hello", metadata={"key": "a"}, config=types.GenerateContentConfig(temperature=0.5)
+        ),
         types.InlinedRequest(contents=BAD, metadata={"key": "b"}),
     ]
     made = await client.batches.create(model="chat-1", src=source, config={"display_name": "sdk"})

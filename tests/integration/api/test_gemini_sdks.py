@@ -77,7 +77,7 @@ async def test_three_sdks_share_an_account_a_model_and_a_gateway(gateway: TestGa
             (await gemini.models.generate_content(model="chat-1", contents="Hello")).text,
         }
         assert len(texts) == 1
-        line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions"}
+        line: dict[str, Any] = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions"}
         line |= {"body": {"model": "chat-1", "messages": said}}
         file = await openai.files.create(file=("in.jsonl", json.dumps(line).encode()), purpose="batch")
         made = await openai.batches.create(
