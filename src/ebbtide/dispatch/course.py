@@ -116,7 +116,7 @@ class Course:
 
         That a route cannot carry the request counts only where no other can.
         """
-        if self._left and all(one.kind == "unsupported" for one in self._failed):
+        if not self._failed or (self._left and all(one.kind == "unsupported" for one in self._failed)):
             return self._not_free(now)
         told = next((one for one in self._failed if not self._may_pass(one)), None) or next(
             (one for one in self._failed if one.kind != "unsupported"), self._failed[0]
