@@ -85,12 +85,11 @@ async function afterRefusal(kept: Submission, error: unknown): Promise<void> {
   else await forget(kept);
 }
 
-async function refuseChanged({ keyId, model, choices, target, prepared }: Checked): Promise<void> {
+async function refuseChanged({ keyId, model, names, target }: Checked): Promise<void> {
   const [user, capabilities] = await Promise.all([body(client.GET('/user')), body(client.GET('/user/batch-capabilities'))]);
-  if (user.key_id !== keyId) throw new CheckAgain('Your API key has changed since the check.');
-  const name = choices.model === '' ? prepared.model : choices.model;
-  const now = name === null ? null : resolved(usableModels(capabilities, target), name);
-  if (now === null || now !== model) throw new CheckAgain('The model has changed since the check.');
+  if (user.key_id !== keyId) throw new CheckAgain('Your API key has changed since the check: go back and check again.');
+  const models = usableModels(capabilities, target);
+  if (names.some((name) => resolved(models, name) !== model)) throw new CheckAgain('The model has changed since the check: go back and check again.');
 }
 
 /** The submission with its file, which the tab that is first stores for all of them. */
