@@ -350,6 +350,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/admin/recent-requests/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a row of the request log, with what was said where that is kept */
+        get: operations["get_request"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/request-metrics": {
         parameters: {
             query?: never;
@@ -427,6 +444,144 @@ export interface paths {
         };
         /** List the workers that have not ended */
         get: operations["list_worker_rows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/anthropic/v1/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a message, whole or as a stream */
+        post: operations["create_message_anthropic"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/anthropic/v1/messages/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List your message batches, newest first */
+        get: operations["list_message_batches_anthropic"];
+        put?: never;
+        /** Create a message batch */
+        post: operations["create_message_batch_anthropic"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/anthropic/v1/messages/batches/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a message batch */
+        get: operations["get_message_batch_anthropic"];
+        put?: never;
+        post?: never;
+        /** Delete a message batch that has ended */
+        delete: operations["delete_message_batch_anthropic"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/anthropic/v1/messages/batches/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancel a message batch */
+        post: operations["cancel_message_batch_anthropic"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/anthropic/v1/messages/batches/{id}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the results of a message batch that has ended, as JSONL */
+        get: operations["stream_message_batch_results_anthropic"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/anthropic/v1/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Count the input tokens of a message, on models whose server does */
+        post: operations["count_tokens_anthropic"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/anthropic/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the models you may use, in the Messages API's shape */
+        get: operations["list_models_anthropic"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/anthropic/v1/models/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a model, in the Messages API's shape */
+        get: operations["get_model_anthropic"];
         put?: never;
         post?: never;
         delete?: never;
@@ -649,7 +804,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the caller may do with batches */
+        /** What the caller may do with batches, within which limits and with which models */
         get: operations["get_batch_capabilities"];
         put?: never;
         post?: never;
@@ -773,6 +928,40 @@ export interface paths {
         get?: never;
         /** Change your password; your other sessions end */
         put: operations["change_password"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/user/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List your own requests, newest first */
+        get: operations["list_user_requests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/user/requests/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one of your requests, with what was said where that is kept */
+        get: operations["get_user_request"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -1041,6 +1230,110 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a message, whole or as a stream */
+        post: operations["create_message"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List your message batches, newest first */
+        get: operations["list_message_batches"];
+        put?: never;
+        /** Create a message batch */
+        post: operations["create_message_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/batches/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a message batch */
+        get: operations["get_message_batch"];
+        put?: never;
+        post?: never;
+        /** Delete a message batch that has ended */
+        delete: operations["delete_message_batch"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/batches/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancel a message batch */
+        post: operations["cancel_message_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/batches/{id}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the results of a message batch that has ended, as JSONL */
+        get: operations["stream_message_batch_results"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Count the input tokens of a message, on models whose server does */
+        post: operations["count_tokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -1075,36 +1368,95 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a response, whole or as a stream; nothing of it is kept */
+        post: operations["create_response"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Always 404: no response is kept */
+        get: operations["get_response"];
+        put?: never;
+        post?: never;
+        /** Always 404: no response is kept */
+        delete: operations["delete_response"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Always 404: no response is kept */
+        post: operations["cancel_response"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}/input_items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Always 404: no response is kept */
+        get: operations["list_input_items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** _Message */
-        _Message: {
-            /** @default null */
-            content: string | components["schemas"]["_Part"][] | null;
-            role: string;
-            /** @default null */
-            tool_calls: components["schemas"]["_Object"][] | null;
-        };
-        /** _Object */
-        _Object: Record<string, never>;
         /** _Part */
         _Part: {
             type: string;
         };
-        /** _StreamOptions */
-        _StreamOptions: {
-            /** @default null */
-            include_usage: boolean | null;
+        /** _Tool */
+        _Tool: {
+            type: string;
         };
         /**
          * AccountChange
-         * @description What is to change; what is left out stays. A null quota takes it away, a null cap lets the role's hold.
+         * @description What is to change; what is left out stays. A null quota or address is none, a null cap lets the role's hold.
          */
         AccountChange: {
             batch_max_concurrency?: number | null;
             daily_quota_usd?: string | null;
+            email?: string | null;
             max_concurrency?: number | null;
             monthly_quota_usd?: string | null;
             name?: string;
@@ -1128,12 +1480,39 @@ export interface components {
             object: "account.deleted";
         };
         /**
+         * AccountDetail
+         * @description An account, and how people sign in as it.
+         */
+        AccountDetail: {
+            batch_max_concurrency: number | null;
+            created_at: string;
+            daily_quota_usd: number | null;
+            email: string | null;
+            id: string;
+            max_concurrency: number | null;
+            monthly_quota_usd: number | null;
+            name: string;
+            /**
+             * @default account
+             * @enum {unknown}
+             */
+            object: "account";
+            /** @enum {unknown} */
+            role: "admin" | "free" | "internal" | "pro";
+            role_batch_max_concurrency: number;
+            role_max_concurrency: number;
+            sign_in: components["schemas"]["SignInObject"];
+            state: string;
+        };
+        /**
          * AccountDraft
          * @description An account to be made.
          */
         AccountDraft: {
             /** @default null */
             daily_quota_usd: string | null;
+            /** @default null */
+            email: string | null;
             /** @default null */
             monthly_quota_usd: string | null;
             name: string;
@@ -1154,6 +1533,7 @@ export interface components {
             batch_max_concurrency: number | null;
             created_at: string;
             daily_quota_usd: number | null;
+            email: string | null;
             id: string;
             max_concurrency: number | null;
             monthly_quota_usd: number | null;
@@ -1212,7 +1592,7 @@ export interface components {
              * @enum {unknown}
              */
             object: "model";
-            prices: components["schemas"]["ModelPrices"];
+            prices: components["schemas"]["ebbtide.api.admin.models.ModelPrices"];
             routes: components["schemas"]["ModelRoute"][];
             /** @enum {unknown} */
             type: "chat" | "embedding";
@@ -1287,21 +1667,30 @@ export interface components {
         /**
          * BatchCapabilities
          * @description What the caller may do with batches. `role_may_submit` looks at the role only, not at quotas; `has_history` is
-         *     whether there are batches or a webhook, null when that could not be checked; `show_entry` whether to link to them.
+         *     whether there are batches or a webhook, null (as is `in_use`) when that could not be checked; `show_entry` whether
+         *     to link to them. Windows are null where unstarted requests never expire.
          */
         BatchCapabilities: {
+            file_retention_days: number;
+            file_window_hours: number | null;
             has_history: boolean | null;
+            in_use: components["schemas"]["BatchInUse"] | null;
+            limits: components["schemas"]["BatchLimits"];
             /** @enum {unknown} */
             min_role: "admin" | "free" | "internal" | "pro";
+            models: components["schemas"]["ebbtide.api.user.batch_capabilities.BatchModel"][];
             /**
              * @default batch_capabilities
              * @enum {unknown}
              */
             object: "batch_capabilities";
+            retention_days: number;
             role_may_submit: boolean;
             show_entry: boolean;
             /** @enum {unknown} */
             status: "disabled" | "enabled" | "unavailable";
+            targets: components["schemas"]["TargetObject"][];
+            window_hours: number | null;
         };
         /**
          * BatchChoice
@@ -1376,13 +1765,23 @@ export interface components {
             message: string;
         };
         /**
+         * BatchInUse
+         * @description What counts against the limits now.
+         */
+        BatchInUse: {
+            stored_file_bytes: number;
+            unfinished_batches: number;
+            unfinished_requests: number;
+        };
+        /**
          * BatchJob
-         * @description A batch and its owner, by name. `misses_window`: at its pace so far it ends after its window has closed.
+         * @description A batch and its owner. `misses_window`: at its pace so far it ends after its window has closed.
          */
         BatchJob: {
             account_id: string;
             batch: components["schemas"]["BatchObject"];
             cached_tokens: number;
+            email: string | null;
             estimated_completion_at: string | null;
             misses_window: boolean;
             /**
@@ -1394,36 +1793,29 @@ export interface components {
             user_name: string;
         };
         /**
-         * BatchModel
-         * @description A model's batch work. `max_concurrency` is its own cap, null where BATCH_MODEL_CONCURRENCY holds, and
-         *     `effective_max_concurrency` the cap in force; 0 pauses the model.
-         *
-         *     `running` and `queued` count requests over all gateway processes, `interactive` the interactive ones in flight.
-         *     `blocked_reason` tells why nothing starts: `model_queued`, `model_paused` (both with `rest_until`), `model_cap`,
-         *     `yielding`, `no_route_up`. `waiting_since`: since when its deployment has been waiting for capacity.
+         * BatchLimits
+         * @description The most that is accepted or kept. 0: no limit, where that is said; sizes of the whole, uncompressed.
          */
-        BatchModel: {
-            blocked_reason: string | null;
-            effective_max_concurrency: number;
-            interactive: number;
-            max_concurrency: number | null;
-            model_id: string;
-            /**
-             * @default batch_model
-             * @enum {unknown}
-             */
-            object: "batch_model";
-            queued: number;
-            rest_until: string | null;
-            running: number;
-            waiting_since: string | null;
+        BatchLimits: {
+            create_body_bytes: number;
+            custom_id_characters: number;
+            file_bytes: number;
+            file_uploads_per_hour: number;
+            line_bytes: number;
+            requests_per_batch: number;
+            result_bytes: number;
+            results_bytes_per_batch: number;
+            running_requests: number;
+            stored_file_bytes: number;
+            unfinished_batches: number;
+            unfinished_requests: number;
         };
         /**
          * BatchModelList
          * @description Every model of the gateway, and any other that still has batch requests; by name.
          */
         BatchModelList: {
-            data: components["schemas"]["BatchModel"][];
+            data: components["schemas"]["ebbtide.api.admin.batch_models.BatchModel"][];
             /**
              * @default list
              * @enum {unknown}
@@ -1570,7 +1962,7 @@ export interface components {
             max_completion_tokens: number | null;
             /** @default null */
             max_tokens: number | null;
-            messages: components["schemas"]["_Message"][];
+            messages: components["schemas"]["ebbtide.dialects.openai.bodies._Message"][];
             model: string;
             /** @default null */
             n: number | null;
@@ -1579,11 +1971,11 @@ export interface components {
             /** @default null */
             stream: boolean | null;
             /** @default null */
-            stream_options: components["schemas"]["_StreamOptions"] | null;
+            stream_options: components["schemas"]["ebbtide.dialects.openai.bodies._StreamOptions"] | null;
             /** @default null */
             temperature: number | null;
             /** @default null */
-            tools: components["schemas"]["_Object"][] | null;
+            tools: components["schemas"]["ebbtide.dialects.openai.bodies._Object"][] | null;
             /** @default null */
             top_p: number | null;
         };
@@ -1649,10 +2041,37 @@ export interface components {
             setting: components["schemas"]["ConfigEntry"] | null;
         };
         /**
+         * ContentObject
+         * @description A request's body and its answer's, a stream's put together: as text, of each at most the first MiB.
+         *
+         *     The sizes are those of the whole bodies; `truncated` tells that one is longer than what is kept.
+         */
+        ContentObject: {
+            answer: string;
+            answer_bytes: number;
+            request: string;
+            request_bytes: number;
+            truncated: boolean;
+        };
+        /** CountTokens */
+        CountTokens: {
+            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
+            model: string;
+            /** @default null */
+            system: string | {
+                [key: string]: unknown;
+            }[] | null;
+            /** @default null */
+            tools: {
+                [key: string]: unknown;
+            }[] | null;
+        };
+        /**
          * CreateBatch
          * @description A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
          *
-         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests.
+         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
+         *     how long the result files of a file's batch are wanted.
          */
         CreateBatch: {
             /** @default null */
@@ -1666,7 +2085,13 @@ export interface components {
                 [key: string]: string;
             } | null;
             /** @default null */
+            output_seconds: number | null;
+            /** @default null */
             requests: unknown[] | null;
+        };
+        /** CreateMessageBatch */
+        CreateMessageBatch: {
+            requests: unknown[];
         };
         /**
          * Credentials
@@ -1689,6 +2114,114 @@ export interface components {
             routes_off: components["schemas"]["RouteName"][];
             traffic: components["schemas"]["Traffic"];
         };
+        /**
+         * BatchModel
+         * @description A model's batch work. `max_concurrency` is its own cap, null where BATCH_MODEL_CONCURRENCY holds, and
+         *     `effective_max_concurrency` the cap in force; 0 pauses the model.
+         *
+         *     `running` and `queued` count requests over all gateway processes, `interactive` the interactive ones in flight.
+         *     `blocked_reason` tells why nothing starts: `model_queued`, `model_paused` (both with `rest_until`), `model_cap`,
+         *     `yielding`, `no_route_up`. `waiting_since`: since when its deployment has been waiting for capacity.
+         */
+        "ebbtide.api.admin.batch_models.BatchModel": {
+            blocked_reason: string | null;
+            effective_max_concurrency: number;
+            interactive: number;
+            max_concurrency: number | null;
+            model_id: string;
+            /**
+             * @default batch_model
+             * @enum {unknown}
+             */
+            object: "batch_model";
+            queued: number;
+            rest_until: string | null;
+            running: number;
+            waiting_since: string | null;
+        };
+        /**
+         * ModelPrices
+         * @description USD per million tokens; batch requests are charged that times the model's `batch_price_factor`.
+         */
+        "ebbtide.api.admin.models.ModelPrices": {
+            cache_write: number;
+            cached_input: number;
+            input: number;
+            output: number;
+        };
+        /**
+         * BatchModel
+         * @description A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
+         *
+         *     `unsupported_fields` of a request's body are what no such route can carry; where `unknown_fields` is false, nor can
+         *     any carry a field that the gateway does not know.
+         */
+        "ebbtide.api.user.batch_capabilities.BatchModel": {
+            aliases: string[];
+            available: boolean;
+            context_length: number | null;
+            id: string;
+            live: boolean;
+            max_output_tokens: number | null;
+            prices: components["schemas"]["ebbtide.api.user.batch_capabilities.ModelPrices"];
+            targets: string[];
+            type: string;
+            unknown_fields: boolean;
+            unsupported_fields: string[];
+        };
+        /**
+         * ModelPrices
+         * @description USD per million tokens of an interactive request; a batch's costs `batch_factor` times that.
+         */
+        "ebbtide.api.user.batch_capabilities.ModelPrices": {
+            batch_factor: number;
+            cache_write: number;
+            cached_input: number;
+            input: number;
+            output: number;
+        };
+        /** _Message */
+        "ebbtide.dialects.anthropic.bodies._Message": {
+            content: string | {
+                [key: string]: unknown;
+            }[];
+            /** @enum {unknown} */
+            role: "assistant" | "system" | "user";
+        };
+        /** ErrorDetail */
+        "ebbtide.dialects.anthropic.errors.ErrorDetail": {
+            message: string;
+            type: string;
+        };
+        /** _Message */
+        "ebbtide.dialects.openai.bodies._Message": {
+            /** @default null */
+            content: string | components["schemas"]["_Part"][] | null;
+            role: string;
+            /** @default null */
+            tool_calls: components["schemas"]["ebbtide.dialects.openai.bodies._Object"][] | null;
+        };
+        /** _Object */
+        "ebbtide.dialects.openai.bodies._Object": Record<string, never>;
+        /** _StreamOptions */
+        "ebbtide.dialects.openai.bodies._StreamOptions": {
+            /** @default null */
+            include_usage: boolean | null;
+        };
+        /** ErrorDetail */
+        "ebbtide.dialects.openai.errors.ErrorDetail": {
+            code: string | number;
+            message: string;
+            param: string | null;
+            type: string;
+        };
+        /** _Object */
+        "ebbtide.dialects.openai.responses_api.checks._Object": Record<string, never>;
+        /** _StreamOptions */
+        "ebbtide.dialects.openai.responses_api.checks._StreamOptions": {
+            /** @default null */
+            include_obfuscation: boolean | null;
+        };
         /** Embeddings */
         Embeddings: {
             /** @description Any JSON */
@@ -1700,14 +2233,7 @@ export interface components {
          * @description `{"error": {"message", "type", "param", "code"}}`; `code` is the HTTP status where no string code is named.
          */
         ErrorBody: {
-            error: components["schemas"]["ErrorDetail"];
-        };
-        /** ErrorDetail */
-        ErrorDetail: {
-            code: string | number;
-            message: string;
-            param: string | null;
-            type: string;
+            error: components["schemas"]["ebbtide.dialects.openai.errors.ErrorDetail"];
         };
         /** FileDeleted */
         FileDeleted: {
@@ -1762,6 +2288,15 @@ export interface components {
             /** @default 0.1.0 */
             version: string;
         };
+        /**
+         * IdentityObject
+         * @description Somebody who signs in by OpenID Connect: the subject as its issuer names it.
+         */
+        IdentityObject: {
+            created_at: string;
+            issuer: string;
+            subject: string;
+        };
         /** InputTokensDetails */
         InputTokensDetails: {
             cached_tokens: number;
@@ -1802,6 +2337,16 @@ export interface components {
             revoked_at: string | null;
             /** @enum {unknown} */
             state: "active" | "expired" | "revoked";
+        };
+        /**
+         * KeyPeriods
+         * @description A key's charges against its own budgets.
+         */
+        KeyPeriods: {
+            day: components["schemas"]["Period"];
+            key_id: string;
+            key_name: string;
+            month: components["schemas"]["Period"];
         };
         /**
          * KeyUsage
@@ -1954,6 +2499,21 @@ export interface components {
             object: "list";
         };
         /**
+         * ListPage[RequestObject]
+         * @description A page of a list; the next one comes after `last_id`.
+         */
+        ListPage_RequestObject_: {
+            data: components["schemas"]["RequestObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @enum {unknown}
+             */
+            object: "list";
+        };
+        /**
          * ListPage[ResultItem]
          * @description A page of a list; the next one comes after `last_id`.
          */
@@ -2029,18 +2589,53 @@ export interface components {
             object: "list";
         };
         /**
+         * LogDetail
+         * @description One request with what it said; `content` is null where that was not kept, or is not to be read now.
+         */
+        LogDetail: {
+            account_id: string;
+            account_name: string | null;
+            at: string;
+            attempt: number | null;
+            attempts: number | null;
+            batch_id: string | null;
+            cached_tokens: number | null;
+            completion_tokens: number | null;
+            content: components["schemas"]["ContentObject"] | null;
+            cost_usd: number | null;
+            error: string | null;
+            first_token_ms: number | null;
+            id: string;
+            item_id: string | null;
+            key_id: string;
+            key_name: string | null;
+            model: string;
+            /**
+             * @default request
+             * @enum {unknown}
+             */
+            object: "request";
+            outcome: string | null;
+            prompt_tokens: number | null;
+            reasoning_tokens: number | null;
+            request_id: string | null;
+            route: string | null;
+            source: string;
+            status: number | null;
+            streamed: boolean | null;
+            target: string;
+            total_ms: number | null;
+        };
+        /**
          * LogObject
-         * @description One request that a caller made, or one attempt of a batch's request. What is not known is null.
-         *
-         *     `attempts` counts the upstream calls made for it. `batch_id`, `item_id`, `attempt` and `outcome` (`completed`,
-         *     `failed`, `retried`, `queued`, `lost`) are there for batch requests alone.
+         * @description A request as an administrator sees it: whose it was, and the route that answered it.
          */
         LogObject: {
             account_id: string;
             account_name: string | null;
             at: string;
             attempt: number | null;
-            attempts: number;
+            attempts: number | null;
             batch_id: string | null;
             cached_tokens: number | null;
             completion_tokens: number | null;
@@ -2064,8 +2659,120 @@ export interface components {
             route: string | null;
             source: string;
             status: number | null;
+            streamed: boolean | null;
             target: string;
             total_ms: number | null;
+        };
+        /** MessageBatch */
+        MessageBatch: {
+            /** @default null */
+            archived_at: null;
+            cancel_initiated_at: string | null;
+            created_at: string;
+            ended_at: string | null;
+            expires_at: string;
+            id: string;
+            /** @enum {unknown} */
+            processing_status: "canceling" | "ended" | "in_progress";
+            request_counts: components["schemas"]["MessageCounts"];
+            results_url: string | null;
+            /**
+             * @default message_batch
+             * @enum {unknown}
+             */
+            type: "message_batch";
+        };
+        /** MessageBatchDeleted */
+        MessageBatchDeleted: {
+            id: string;
+            /**
+             * @default message_batch_deleted
+             * @enum {unknown}
+             */
+            type: "message_batch_deleted";
+        };
+        /** MessageBatchPage */
+        MessageBatchPage: {
+            data: components["schemas"]["MessageBatch"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+        };
+        /** MessageCounts */
+        MessageCounts: {
+            /** @default 0 */
+            canceled: number;
+            /** @default 0 */
+            errored: number;
+            /** @default 0 */
+            expired: number;
+            /** @default 0 */
+            processing: number;
+            /** @default 0 */
+            succeeded: number;
+        };
+        /** Messages */
+        Messages: {
+            max_tokens: number;
+            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
+            /** @default null */
+            metadata: {
+                [key: string]: unknown;
+            } | null;
+            model: string;
+            /** @default null */
+            stop_sequences: string[] | null;
+            /** @default null */
+            stream: boolean | null;
+            /** @default null */
+            system: string | {
+                [key: string]: unknown;
+            }[] | null;
+            /** @default null */
+            temperature: number | null;
+            /** @default null */
+            tool_choice: {
+                [key: string]: unknown;
+            } | null;
+            /** @default null */
+            tools: {
+                [key: string]: unknown;
+            }[] | null;
+            /** @default null */
+            top_k: number | null;
+            /** @default null */
+            top_p: number | null;
+        };
+        /**
+         * MessagesError
+         * @description `{"type": "error", "error": {"type", "message"}, "request_id"}`.
+         */
+        MessagesError: {
+            error: components["schemas"]["ebbtide.dialects.anthropic.errors.ErrorDetail"];
+            request_id: string;
+            /** @default error */
+            type: string;
+        };
+        /** ModelInfo */
+        ModelInfo: {
+            /** @default 1970-01-01T00:00:00Z */
+            created_at: string;
+            display_name: string;
+            id: string;
+            /**
+             * @default active
+             * @enum {unknown}
+             */
+            lifecycle: "active";
+            /** @default null */
+            max_input_tokens: number | null;
+            /** @default null */
+            max_tokens: number | null;
+            /**
+             * @default model
+             * @enum {unknown}
+             */
+            type: "model";
         };
         /**
          * ModelLimit
@@ -2116,15 +2823,12 @@ export interface components {
              */
             owned_by: "ebbtide";
         };
-        /**
-         * ModelPrices
-         * @description USD per million tokens; batch requests are charged that times the model's `batch_price_factor`.
-         */
-        ModelPrices: {
-            cache_write: number;
-            cached_input: number;
-            input: number;
-            output: number;
+        /** ModelPage */
+        ModelPage: {
+            data: components["schemas"]["ModelInfo"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
         };
         /**
          * ModelRoute
@@ -2198,6 +2902,16 @@ export interface components {
             processes: {
                 [key: string]: string;
             };
+        };
+        /**
+         * Period
+         * @description A UTC day or month that is not over: what was charged, the quota or budget for it (null: none), when it ends.
+         */
+        Period: {
+            limit_usd: number | null;
+            remaining_usd: number | null;
+            resets_at: string;
+            spent_usd: number;
         };
         /**
          * ProcessHealthObject
@@ -2292,6 +3006,41 @@ export interface components {
             total: number;
         };
         /**
+         * RequestDetail
+         * @description One of your requests with what it said; `content` is null where that was not kept, or is not to be read now.
+         */
+        RequestDetail: {
+            at: string;
+            attempt: number | null;
+            attempts: number | null;
+            batch_id: string | null;
+            cached_tokens: number | null;
+            completion_tokens: number | null;
+            content: components["schemas"]["ContentObject"] | null;
+            cost_usd: number | null;
+            error: string | null;
+            first_token_ms: number | null;
+            id: string;
+            item_id: string | null;
+            key_id: string;
+            key_name: string | null;
+            model: string;
+            /**
+             * @default request
+             * @enum {unknown}
+             */
+            object: "request";
+            outcome: string | null;
+            prompt_tokens: number | null;
+            reasoning_tokens: number | null;
+            request_id: string | null;
+            source: string;
+            status: number | null;
+            streamed: boolean | null;
+            target: string;
+            total_ms: number | null;
+        };
+        /**
          * RequestMetrics
          * @description What was requested, in several windows. `source` is null where every request counts.
          */
@@ -2303,6 +3052,77 @@ export interface components {
             object: "request_metrics";
             source: string | null;
             windows: components["schemas"]["WindowObject"][];
+        };
+        /**
+         * RequestObject
+         * @description One request that a caller made, or one attempt of a batch's request. What is not known is null.
+         *
+         *     `attempts` counts the upstream calls made for a caller's request. `batch_id`, `item_id`, `attempt` and `outcome`
+         *     (`completed`, `failed`, `retried`, `queued`, `lost`) are there for batch requests alone.
+         */
+        RequestObject: {
+            at: string;
+            attempt: number | null;
+            attempts: number | null;
+            batch_id: string | null;
+            cached_tokens: number | null;
+            completion_tokens: number | null;
+            cost_usd: number | null;
+            error: string | null;
+            first_token_ms: number | null;
+            id: string;
+            item_id: string | null;
+            key_id: string;
+            key_name: string | null;
+            model: string;
+            /**
+             * @default request
+             * @enum {unknown}
+             */
+            object: "request";
+            outcome: string | null;
+            prompt_tokens: number | null;
+            reasoning_tokens: number | null;
+            request_id: string | null;
+            source: string;
+            status: number | null;
+            streamed: boolean | null;
+            target: string;
+            total_ms: number | null;
+        };
+        /**
+         * Responses
+         * @description `model` and `input` must be there; the members that follow are held to their types.
+         */
+        Responses: {
+            input: string | {
+                [key: string]: unknown;
+            }[];
+            /** @default null */
+            instructions: string | null;
+            /** @default null */
+            max_output_tokens: number | null;
+            /** @default null */
+            metadata: {
+                [key: string]: string;
+            } | null;
+            model: string;
+            /** @default null */
+            parallel_tool_calls: boolean | null;
+            /** @default null */
+            reasoning: components["schemas"]["ebbtide.dialects.openai.responses_api.checks._Object"] | null;
+            /** @default null */
+            stream: boolean | null;
+            /** @default null */
+            stream_options: components["schemas"]["ebbtide.dialects.openai.responses_api.checks._StreamOptions"] | null;
+            /** @default null */
+            temperature: number | null;
+            /** @default null */
+            text: components["schemas"]["ebbtide.dialects.openai.responses_api.checks._Object"] | null;
+            /** @default null */
+            tools: components["schemas"]["_Tool"][] | null;
+            /** @default null */
+            top_p: number | null;
         };
         /**
          * ResultError
@@ -2412,6 +3232,14 @@ export interface components {
             ended: number;
         };
         /**
+         * SignInObject
+         * @description How people sign in as an account: by its name and password, and who by OpenID Connect.
+         */
+        SignInObject: {
+            identities: components["schemas"]["IdentityObject"][];
+            password: boolean;
+        };
+        /**
          * SourceTraffic
          * @description Requests of one source that ended in the last hour, batch requests by attempt. `cost_usd` leaves out those of
          *     unknown cost.
@@ -2424,6 +3252,15 @@ export interface components {
             errors: number;
             prompt_tokens: number;
             requests: number;
+        };
+        /**
+         * Spending
+         * @description Today and this month: the account's charges against its quotas, and each key's against its budgets.
+         */
+        Spending: {
+            day: components["schemas"]["Period"];
+            keys: components["schemas"]["KeyPeriods"][];
+            month: components["schemas"]["Period"];
         };
         /**
          * StoredObject
@@ -2443,6 +3280,14 @@ export interface components {
             request: unknown;
             response: components["schemas"]["ResultResponse"] | null;
             status: string;
+        };
+        /**
+         * TargetObject
+         * @description An endpoint that a batch's requests may be for.
+         */
+        TargetObject: {
+            target: string;
+            url: string;
         };
         /**
          * Traffic
@@ -2469,6 +3314,7 @@ export interface components {
         /**
          * Usage
          * @description An account's use, newest day first: what was charged, by key, and the request log's figures, by model.
+         *     `spending` is about now, whatever days were asked for.
          */
         Usage: {
             cost_usd: number;
@@ -2483,10 +3329,12 @@ export interface components {
              * @enum {unknown}
              */
             object: "usage";
+            spending: components["schemas"]["Spending"];
         };
         /**
          * User
-         * @description The caller: its account, the key it asks with, and what was charged today and this month (UTC), in USD.
+         * @description The caller: its account, how people sign in as it, the key it asks with, and what was charged today and this
+         *     month (UTC), in USD.
          */
         User: {
             account: components["schemas"]["AccountObject"];
@@ -2496,6 +3344,7 @@ export interface components {
              * @enum {unknown}
              */
             object: "user";
+            sign_in: components["schemas"]["SignInObject"];
             spent_this_month_usd: number;
             spent_today_usd: number;
         };
@@ -2524,6 +3373,7 @@ export interface components {
          */
         UserSums: {
             account_id: string;
+            email: string | null;
             totals: components["schemas"]["BatchSums"];
             user_name: string;
         };
@@ -2667,10 +3517,10 @@ export interface operations {
                 limit?: number;
                 /** @description Only accounts of this role */
                 role?: "any" | "free" | "pro" | "internal" | "admin";
-                /** @description A part of the name, or the id */
+                /** @description A part of the name or of the e-mail address, or the id */
                 search?: string;
-                /** @description Only accounts in this state */
-                state?: "any" | "active" | "suspended";
+                /** @description Only accounts in this state; any but deleted without it */
+                state?: "any" | "active" | "suspended" | "deleted";
             };
             header?: never;
             path?: never;
@@ -2838,7 +3688,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AccountObject"];
+                    "application/json": components["schemas"]["AccountDetail"];
                 };
             };
             /** @description Unauthorized */
@@ -3351,7 +4201,7 @@ export interface operations {
                 /** @description Only batches of this status */
                 status?: "any" | "validating" | "in_progress" | "finalizing" | "cancelling" | "cancelled" | "completed" | "expired" | "failed";
                 /** @description Only batches for this target */
-                target?: "any" | "chat" | "embeddings";
+                target?: "any" | "chat" | "embeddings" | "responses" | "messages";
             };
             header?: never;
             path?: never;
@@ -3640,7 +4490,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BatchModel"];
+                    "application/json": components["schemas"]["ebbtide.api.admin.batch_models.BatchModel"];
                 };
             };
             /** @description Bad Request */
@@ -4464,6 +5314,8 @@ export interface operations {
                 end_time?: string;
                 /** @description Only rows with this error code; `any` for all that failed, `none` for the others */
                 error?: string;
+                /** @description Only the requests that this API key paid for */
+                key_id?: string;
                 /** @description Rows in a page */
                 limit?: number;
                 /** @description How far back the list reaches */
@@ -4512,6 +5364,73 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogDetail"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4911,6 +5830,825 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_message_anthropic: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the Messages API that the request is written for */
+                "anthropic-version"?: "2023-06-01" | "2026-10-21";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Messages"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    list_message_batches_anthropic: {
+        parameters: {
+            query?: {
+                /** @description The last_id of the page before */
+                after_id?: string;
+                /** @description The first_id of the page after */
+                before_id?: string;
+                /** @description Batches in a page */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatchPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    create_message_batch_anthropic: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateMessageBatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatch"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    get_message_batch_anthropic: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatch"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    delete_message_batch_anthropic: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatchDeleted"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    cancel_message_batch_anthropic: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatch"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    stream_message_batch_results_anthropic: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-jsonl": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    count_tokens_anthropic: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the Messages API that the request is written for */
+                "anthropic-version"?: "2023-06-01" | "2026-10-21";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CountTokens"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    list_models_anthropic: {
+        parameters: {
+            query?: {
+                /** @description Messages API: the last_id of the page before */
+                after_id?: string;
+                /** @description Messages API: the first_id of the page after */
+                before_id?: string;
+                /** @description Messages API: models in a page */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    get_model_anthropic: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelInfo"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
                 };
             };
         };
@@ -6275,11 +8013,158 @@ export interface operations {
             };
         };
     };
+    list_user_requests: {
+        parameters: {
+            query?: {
+                /** @description The last_id of the page before, `log_<time>_<number>` */
+                after?: string;
+                /** @description Only the requests of this batch */
+                batch_id?: string;
+                /** @description Rows before this moment */
+                end_time?: string;
+                /** @description Only rows with this error code; `any` for all that failed, `none` for the others */
+                error?: string;
+                /** @description Only the requests that this API key paid for */
+                key_id?: string;
+                /** @description Rows in a page */
+                limit?: number;
+                /** @description How far back the list reaches */
+                lookback_hours?: number;
+                /** @description Only the requests to this model, by its id */
+                model?: string;
+                /** @description Only what callers sent, or only batch requests */
+                source?: "interactive" | "batch";
+                /** @description Rows from this moment on, as far back as 90 days, whatever the lookback */
+                start_time?: string;
+                /** @description Only rows with this HTTP status; 0 for any */
+                status?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_RequestObject_"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_user_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestDetail"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     read_usage: {
         parameters: {
             query?: {
-                /** @description How many days, today included */
+                /** @description How many days, the last one included */
                 days?: number;
+                /** @description The first UTC day, in place of `days` */
+                first_day?: string;
+                /** @description Of the figures by key only this key's */
+                key_id?: string;
+                /** @description The last UTC day; today unless told otherwise */
+                last_day?: string;
+                /** @description Of the figures by model only this model's, by its id */
+                model?: string;
+                /** @description Only what callers sent, or only batch requests */
+                source?: "interactive" | "batch";
             };
             header?: never;
             path?: never;
@@ -7829,9 +9714,714 @@ export interface operations {
             };
         };
     };
-    list_models: {
+    create_message: {
         parameters: {
             query?: never;
+            header?: {
+                /** @description The version of the Messages API that the request is written for */
+                "anthropic-version"?: "2023-06-01" | "2026-10-21";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Messages"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    list_message_batches: {
+        parameters: {
+            query?: {
+                /** @description The last_id of the page before */
+                after_id?: string;
+                /** @description The first_id of the page after */
+                before_id?: string;
+                /** @description Batches in a page */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatchPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    create_message_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateMessageBatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatch"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    get_message_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatch"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    delete_message_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatchDeleted"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    cancel_message_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatch"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    stream_message_batch_results: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-jsonl": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    count_tokens: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the Messages API that the request is written for */
+                "anthropic-version"?: "2023-06-01" | "2026-10-21";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CountTokens"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesError"];
+                };
+            };
+        };
+    };
+    list_models: {
+        parameters: {
+            query?: {
+                /** @description Messages API: the last_id of the page before */
+                after_id?: string;
+                /** @description Messages API: the first_id of the page after */
+                before_id?: string;
+                /** @description Messages API: models in a page */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -7895,6 +10485,336 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["ModelObject"];
                 };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Responses"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    cancel_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_input_items: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Unauthorized */
             401: {
