@@ -10,7 +10,7 @@ import { useAccounts } from '../accounts/load';
 import { Chip } from '../requests/Chips';
 import { useAudit } from './load';
 import { AuditView } from './view';
-import { KINDS } from './wire';
+import { KINDS, shortSubject } from './wire';
 
 const NAMED_FILTERS = [
   ['actor', 'By'],
@@ -40,7 +40,7 @@ export function Component() {
         <Day url={url} name="to" label="To" />
         {NAMED_FILTERS.filter(([name]) => wanted[name] !== '').map(([name, label]) => (
           <Chip key={name} name={label} onClear={() => url.set({ [name]: '' })}>
-            {names.get(wanted[name]) ?? wanted[name]}
+            {names.get(wanted[name]) ?? shortSubject(wanted[name])}
           </Chip>
         ))}
       </FilterBar>
@@ -50,5 +50,15 @@ export function Component() {
 }
 
 function Day(props: { url: UrlState; name: string; label: string }) {
-  return <TextInput type="date" aria-label={props.label} w={150} value={props.url.get(props.name)} onChange={(event) => props.url.set({ [props.name]: event.currentTarget.value })} />;
+  return (
+    <TextInput
+      type="date"
+      aria-label={props.label}
+      leftSection={<span style={{ fontSize: 12 }}>{props.label}</span>}
+      leftSectionWidth={48}
+      w={190}
+      value={props.url.get(props.name)}
+      onChange={(event) => props.url.set({ [props.name]: event.currentTarget.value })}
+    />
+  );
 }

@@ -5,7 +5,7 @@ import { Empty } from '../../../parts/states';
 import { Time } from '../../../parts/Time';
 import type { UrlState } from '../../../parts/useUrlState';
 import admin from '../admin.module.css';
-import { type Entry, linesOf } from './wire';
+import { type Entry, linesOf, shortSubject } from './wire';
 
 export function AuditView(props: { page: { data: Entry[]; has_more: boolean; last_id: string | null }; names: ReadonlyMap<string, string>; url: UrlState; stale: boolean }) {
   const { page, url } = props;
@@ -19,7 +19,7 @@ export function AuditView(props: { page: { data: Entry[]; has_more: boolean; las
 }
 
 function columnsOf(names: ReadonlyMap<string, string>, url: UrlState): readonly Column<Entry>[] {
-  const named = (id: string) => names.get(id) ?? id;
+  const named = (id: string) => names.get(id) ?? shortSubject(id);
   return [
     { name: 'When', width: 150, cell: (entry) => <Time at={entry.at} /> },
     {
@@ -41,7 +41,7 @@ function columnsOf(names: ReadonlyMap<string, string>, url: UrlState): readonly 
       name: 'To what',
       wide: true,
       cell: (entry) => (
-        <button type="button" className={admin.plain} style={{ fontWeight: 400 }} title="Only what was done to this" onClick={() => url.set({ subject: entry.subject })}>
+        <button type="button" className={admin.plain} style={{ fontWeight: 400 }} title={`Only what was done to ${entry.subject}`} onClick={() => url.set({ subject: entry.subject })}>
           {named(entry.subject)}
         </button>
       ),

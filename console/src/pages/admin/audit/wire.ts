@@ -18,12 +18,26 @@ export const KINDS: readonly { value: string; label: string }[] = [
   { value: 'setup', label: 'Set-up' },
 ];
 
-/** What changed, a line each: `old → new` where both are told. */
+/** What changed, a line each: `old → new` where both are told, field by field where they have fields. */
 export function linesOf(entry: Entry): string[] {
   const detail = entry.detail as Record<string, unknown>;
-  const names = Object.keys(detail);
-  if (names.length > 0 && names.every((name) => name === 'old' || name === 'new')) return [`${word(detail['old'])} → ${word(detail['new'])}`];
-  return names.map((name) => `${name}: ${word(detail[name])}`);
+  const { old, new: now, ...others } = detail;
+  const lines = Object.entries(others).map(([name, value]) => `${name}: ${word(value)}`);
+  if (!('old' in detail || 'new' in detail)) return lines;
+  if (!isFields(old) && !isFields(now)) return [`${word(old)} → ${word(now)}`, ...lines];
+  const before = isFields(old) ? old : {};
+  const after = isFields(now) ? now : {};
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return [...names.map((name) => `${name}: ${word(before[name])} → ${word(after[name])}`), ...lines];
+}
+
+function isFields(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** An id without most of its digits; other subjects whole. */
+export function shortSubject(subject: string): string {
+  return /^[a-z]+_[0-9a-f_]{20,}$/.test(subject) ? `${subject.slice(0, 14)}…` : subject;
 }
 
 function word(value: unknown): string {

@@ -59,7 +59,7 @@ function columnsOf(onOwner: (accountId: string) => void): readonly Column<UserSu
         </div>
       ),
     },
-    { name: 'Batches', right: true, cell: (user) => count(user.totals.batches) },
+    { name: 'Batches', right: true, wide: true, cell: (user) => count(user.totals.batches) },
     {
       name: 'Requests',
       width: '22%',

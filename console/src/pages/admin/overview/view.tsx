@@ -22,7 +22,7 @@ export function OverviewView({ overview }: { overview: Overview }) {
       <Concerns concerns={concerns} />
       {deployment !== null && <LastHour deployment={deployment} />}
       {deployment !== null && <Models models={deployment.models} />}
-      {deployment?.backlog != null && <Backlog backlog={deployment.backlog} processes={overview.processes} />}
+      {deployment?.backlog != null && <Backlog backlog={deployment.backlog} />}
     </>
   );
 }
@@ -121,15 +121,13 @@ function Models({ models }: { models: readonly ModelLoad[] }) {
   );
 }
 
-function Backlog(props: { backlog: NonNullable<Deployment['backlog']>; processes: Record<string, string> }) {
-  const { backlog } = props;
+function Backlog({ backlog }: { backlog: NonNullable<Deployment['backlog']> }) {
   const late = (seconds: number) => (seconds === 0 ? '' : `, the oldest for ${span(seconds)}`);
   return (
     <Section title="Batches and what follows them">
       <Facts
         facts={[
-          ['Workers', <Link to="/admin/workers">{count(backlog.workers)}</Link>],
-          ['Gateway processes', count(Object.keys(props.processes).length)],
+          ['Workers', <Link className={admin.link} to="/admin/workers">{count(backlog.workers)}</Link>],
           ['Batches being checked', count(backlog.validating)],
           ['Batches open', count(backlog.open)],
           ['Result files to write', `${count(backlog.sealing)}${late(backlog.oldest_sealing_seconds)}`],

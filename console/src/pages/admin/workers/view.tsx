@@ -20,7 +20,7 @@ export function WorkersView({ workers }: { workers: readonly Worker[] }) {
     <>
       <Cards>
         <FigureCard name="Workers" value={count(alive.length)} note={alive.length === workers.length ? 'all of them well' : `${count(workers.length - alive.length)} silent`} />
-        <FigureCard name="Requests held" value={count(running)} note={`of ${count(slots)} they may hold`} />
+        <FigureCard name="Requests held" value={count(running)} note={slots === 0 ? 'there is nothing for them to do' : `of ${count(slots)} they may hold`} />
         <FigureCard name="Release" value={versions.size === 1 ? [...versions][0] : `${versions.size} releases`} note={versions.size === 1 ? 'the same everywhere' : [...versions].join(', ')} />
       </Cards>
       <div style={{ marginTop: 20 }}>
@@ -35,9 +35,7 @@ const COLUMNS: readonly Column<Worker>[] = [
     name: 'Worker',
     cell: (worker) => (
       <div>
-        <div style={{ fontWeight: 500 }}>
-          {worker.host}
-        </div>
+        <div style={{ fontWeight: 500 }}>{worker.host}</div>
         <div className={css.sub}>
           no. {worker.no} · pid {worker.pid}
         </div>
