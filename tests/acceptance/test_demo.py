@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -52,6 +53,16 @@ def until_it_serves(process: subprocess.Popen[str]) -> str:
     raise AssertionError(said)
 
 
+def sign_in(port: int, said: str) -> int:
+    """The answer's status to name and password as they were told."""
+    found = re.search(r"/console +name: (\S+) +password: (\S+)", said)
+    assert found, said
+    body = json.dumps({"name": found[1], "password": found[2]}).encode()
+    url, headers = f"http://127.0.0.1:{port}/session", {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as answer:
+        return int(answer.status)
+
+
 def key_in(said: str) -> str:
     found = re.search(r"EBBTIDE_API_KEY=(ebb-\S+)", said)
     assert found, said
@@ -70,11 +81,14 @@ def test_the_demo_runs_again_after_it_was_killed(data_dir: Path, port: int) -> N
         key = key_in(said)
         assert "200: 200 completed, 0 failed" in said
         assert status(port, key) == 200
+        assert sign_in(port, said) == 200
         process.kill()
         process.wait()
     wait_until_free(port)
     with demo(data_dir, port) as process:
-        assert key_in(until_it_serves(process)) == key
+        said = until_it_serves(process)
+        assert key_in(said) == key
+        assert sign_in(port, said) == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
     with pytest.raises(urllib.error.URLError):
