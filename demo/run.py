@@ -168,8 +168,9 @@ def said(demo: Demo, *command: str, typed: str = "") -> str:
 
 def run_batch(demo: Demo, key: str) -> dict[str, Any]:
     """Submit the requests as anyone would, with the command's own progress bar; the batch as it ended."""
-    command = ("batch", "submit", str(DEMO / "requests.jsonl"), "--wait", "-o", str(demo.results))
-    shown = f"$ ebbtide batch submit demo/requests.jsonl --wait -o {short(demo.results)}"
+    named = ("--metadata", "name=demo")  # what the console calls it
+    command = ("batch", "submit", str(DEMO / "requests.jsonl"), *named, "--wait", "-o", str(demo.results))
+    shown = f"$ ebbtide batch submit demo/requests.jsonl {' '.join(named)} --wait -o {short(demo.results)}"
     console.print(shown, style="bold", soft_wrap=True)
     environ = {**demo.environ, "EBBTIDE_URL": demo.url, "EBBTIDE_API_KEY": key}
     done = subprocess.run([*EBBTIDE, *command], env=environ, stdout=subprocess.PIPE, text=True, check=False)
