@@ -38,8 +38,9 @@ from ebbtide.delivery.seal import seal_next
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.breaker import BreakerRules
-from ebbtide.dispatch.dispatcher import Dispatcher, Rules
+from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Answered, ErrorCode, Failed, FailureKind, Outcome, Timeouts
+from ebbtide.dispatch.rules import Rules
 from ebbtide.dispatch.send import Sender
 from ebbtide.dispatch.translation import check_carried
 from ebbtide.files.download import read_content
