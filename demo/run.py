@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -58,6 +59,10 @@ class Demo:
     @property
     def key_file(self) -> Path:
         return self.folder / "demo-key"
+
+    @property
+    def password_file(self) -> Path:
+        return self.folder / "demo-password"
 
 
 def prepare(environ: Mapping[str, str]) -> Demo:
@@ -135,24 +140,37 @@ def get(demo: Demo, path: str, key: str = "") -> Any:
 
 
 def find_key(demo: Demo) -> str:
-    """The key of an earlier run if it still works, else a new one for an account of the demo's own."""
-    if demo.key_file.is_file():
+    """The key of an earlier run if it still works, else a new key and password for an account of the demo's own."""
+    if demo.key_file.is_file() and demo.password_file.is_file():
         key = demo.key_file.read_text().strip()
-        if get(demo, "/v1/models", key) is not None:
+        if get(demo, "/admin/workers", key) is not None:
             return key
     names = [json.loads(line)["name"] for line in said(demo, "accounts", "list", "--json").splitlines()]
-    if "demo" not in names:
-        said(demo, "accounts", "create", "demo", "--role", "internal")
+    if "demo" in names:
+        said(demo, "accounts", "set-role", "demo", "admin")
+    else:
+        said(demo, "accounts", "create", "demo", "--role", "admin")
+    password = secrets.token_urlsafe(9)
+    said(demo, "accounts", "set-password", "demo", "--stdin", given=password)
+    keep(demo.password_file, password)
     key = said(demo, "keys", "create", "demo", "--name", "make demo").strip()
-    demo.key_file.unlink(missing_ok=True)
-    demo.key_file.touch(mode=0o600)
-    demo.key_file.write_text(key + "\n")
+    keep(demo.key_file, key)
     return key
 
 
-def said(demo: Demo, *command: str) -> str:
-    """What an `ebbtide` command printed. Raises SetupError with its complaint when it failed."""
-    done = subprocess.run([*EBBTIDE, *command], env=demo.environ, capture_output=True, text=True, check=False)
+def keep(file: Path, secret: str) -> None:
+    """Write a secret where only its owner reads it."""
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(secret + "\n")
+
+
+def said(demo: Demo, *command: str, given: str | None = None) -> str:
+    """What an `ebbtide` command printed, `given` a line. Raises SetupError with its complaint when it failed."""
+    line = None if given is None else given + "\n"
+    done = subprocess.run(
+        [*EBBTIDE, *command], env=demo.environ, input=line, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SetupError(f"ebbtide {' '.join(command)}: {done.stderr.strip()}")
     return done.stdout
@@ -206,6 +224,7 @@ def short(path: Path) -> str:
 
 NEXT = """
 The gateway keeps running here: {url}   (Ctrl-C stops it)
+Its console: {url}/console   (sign in as demo, password {password})
 Its key, kept in {key_file}: {key}
 Its log, which also has the administrator's key: {log}
 
@@ -264,7 +283,8 @@ def show(environ: Mapping[str, str]) -> None:
         show_summary(run_batch(demo, key))
         show_answers(demo)
         places = {"key_file": short(demo.key_file), "log": short(demo.log), "folder": shlex.quote(str(demo.folder))}
-        print(NEXT.format(url=demo.url, key=key, model=CHAT_MODEL, **places), flush=True)
+        password = demo.password_file.read_text().strip()
+        print(NEXT.format(url=demo.url, key=key, password=password, model=CHAT_MODEL, **places), flush=True)
         serve_until_stopped(gateway)
 
 

@@ -147,7 +147,7 @@ class World:
         with Upload(settings.batch_max_body_mb << 20) as upload:
             for at in range(0, len(content), pieces):
                 upload.write(content[at : at + pieces])
-            new = NewFile(owner or self.owner, "in.jsonl", self.clock.now())
+            new = NewFile((owner or self.owner).account_id, "in.jsonl", self.clock.now())
             return await save_upload(self.database, new, upload, settings)
 
     async def from_file(self, content: bytes | StoredFile, endpoint: str = "/v1/chat/completions") -> Job:

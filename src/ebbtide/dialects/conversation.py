@@ -217,6 +217,17 @@ class Embedded(msgspec.Struct, frozen=True):
     usage: Usage | None
 
 
+class Counted(msgspec.Struct, frozen=True):
+    """How many tokens a request has."""
+
+    tokens: int
+
+    @property
+    def usage(self) -> Usage:
+        """What counting costs."""
+        return Usage(0, 0, 0, 0)
+
+
 class Sent(msgspec.Struct, frozen=True):
     """What a request to a server says beside the conversation.
 

@@ -21,11 +21,11 @@ from ebbtide.api.parameters import IntegerParameter, OneOfParameter, TextParamet
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.batches import browse
 from ebbtide.batches.browse import GROUPS, OUTCOMES, Browse, ItemBrowse, NamedJob
-from ebbtide.batches.model import Job
+from ebbtide.batches.model import MESSAGE_BATCHES, Job
 from ebbtide.batches.progress import get_batch
 from ebbtide.batches.stored import StoredRequest
+from ebbtide.dialects.lines import line_body
 from ebbtide.dialects.openai.batch import BatchObject, ListPage, ResultError, ResultResponse
-from ebbtide.dialects.openai.requests import line_body
 from ebbtide.errors import InvalidRequest
 from ebbtide.ids import result_number
 from ebbtide.page import Page
@@ -139,7 +139,9 @@ def _batch(gateway: Gateway, principal: Principal, named: NamedJob) -> UserBatch
     job = named.job
     method: Literal["requests", "file", "message_batches"] = "requests"
     if job.api_surface != "openai_inline":
-        method = "file" if job.api_surface == "openai_file" else "message_batches"
+        method = "message_batches" if job.api_surface == MESSAGE_BATCHES else "requests"
+    if job.input_file_id is not None:
+        method = "file"
     return UserBatch(
         id=job.id,
         name=named.name,
@@ -172,7 +174,7 @@ def _request(stored: StoredRequest, shown: bool) -> BatchRequest:
         model=stored.model,
         status=item.status,
         attempts=stored.result.attempts,
-        request=msgspec.Raw(line_body(stored.line)) if shown else None,
+        request=msgspec.Raw(line_body(stored.line, stored.model)) if shown else None,
         response=item.response if shown else None,
         error=item.error,
     )
