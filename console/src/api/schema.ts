@@ -848,6 +848,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/user/batch-checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Check a file's lines without storing, running or billing anything */
+        post: operations["check_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/user/batches": {
         parameters: {
             query?: never;
@@ -908,6 +925,23 @@ export interface paths {
         };
         /** Search a batch's requests, with their answers */
         get: operations["list_user_batch_requests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/user/batches/{id}/unfinished.jsonl": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Export an ended batch's failed, expired and cancelled requests as an input file */
+        get: operations["export_user_batch_unfinished"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1984,6 +2018,24 @@ export interface components {
             window_hours: number | null;
         };
         /**
+         * BatchCheck
+         * @description What was found. `model` is the canonical name of the one model, null where there are problems; of these the
+         *     first 1,000 are listed, as in a batch's `errors`. `sha256` is that of the bytes that were checked.
+         */
+        BatchCheck: {
+            key_id: string;
+            model: string | null;
+            /**
+             * @default batch_check
+             * @enum {unknown}
+             */
+            object: "batch_check";
+            problem_count: number;
+            problems: components["schemas"]["LineProblem"][];
+            requests: number;
+            sha256: string;
+        };
+        /**
          * BatchChoice
          * @description True allows batch work on the route, false forbids it, null lets it follow the locality again.
          */
@@ -2862,6 +2914,18 @@ export interface components {
             prompt_tokens: number;
             requests: number;
             source: string;
+        };
+        /**
+         * LineProblem
+         * @description One thing wrong with a file, in the shape of OpenAI's `errors.data[]`.
+         */
+        LineProblem: {
+            code: string;
+            /** @default null */
+            line: number | null;
+            message: string;
+            /** @default null */
+            param: string | null;
         };
         /**
          * ListPage[AccountObject]
@@ -8101,6 +8165,87 @@ export interface operations {
             };
         };
     };
+    check_batch: {
+        parameters: {
+            query?: {
+                /** @description The endpoint that every line is for */
+                endpoint?: "/v1/chat/completions" | "/v1/embeddings";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/jsonl": string;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchCheck"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_user_batches: {
         parameters: {
             query?: {
@@ -8331,6 +8476,82 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    export_user_batch_unfinished: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

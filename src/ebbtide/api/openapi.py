@@ -139,6 +139,8 @@ def _response(status: int, kind: object, schemas: Mapping[Any, Json]) -> Json:
 def _request(kind: object, schemas: Mapping[Any, Json]) -> Json:
     if isinstance(kind, Mapping):
         return {"multipart/form-data": {"schema": kind}}
+    if isinstance(kind, str):
+        return {kind: {"schema": {"type": "string", "format": "binary"}}}
     return {"application/json": {"schema": schemas[kind]}}
 
 

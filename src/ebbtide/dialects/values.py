@@ -150,6 +150,10 @@ class MalformedAnswer(ValueError):
     """An upstream's 200 that is not a JSON object in UTF-8. Sending the request again would most likely not help."""
 
 
+class UnsayableAnswer(ValueError):
+    """A good answer that the caller's form has no place for. It is the model's doing, not its server's."""
+
+
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """An upstream's 200, ready to be stored or sent: one line of JSON naming the model as the caller did.
 
