@@ -2423,6 +2423,36 @@ export interface components {
             request_bytes: number;
             truncated: boolean;
         };
+        /**
+         * CreateBatch
+         * @description A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
+         *
+         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
+         *     how long the result files of a file's batch are wanted.
+         */
+        CreateBatch: {
+            /** @default null */
+            completion_window: string | null;
+            /** @default null */
+            endpoint: string | null;
+            /** @default null */
+            input_file_id: string | null;
+            /** @default null */
+            metadata: {
+                [key: string]: string;
+            } | null;
+            /** @default null */
+            output_seconds: number | null;
+            /** @default null */
+            requests: unknown[] | null;
+        };
+        /**
+         * CreateGeminiBatch
+         * @description batchGenerateContent's and asyncBatchEmbedContent's.
+         */
+        CreateGeminiBatch: {
+            batch: components["schemas"]["BatchWish"];
+        };
         /** CreateMessageBatch */
         CreateMessageBatch: {
             requests: unknown[];
@@ -2550,13 +2580,6 @@ export interface components {
             /** @default null */
             generateContentRequest: components["schemas"]["GenerateContent"] | null;
         };
-        /**
-         * CreateBatch
-         * @description batchGenerateContent's and asyncBatchEmbedContent's.
-         */
-        "ebbtide.dialects.gemini.wire.CreateBatch": {
-            batch: components["schemas"]["BatchWish"];
-        };
         /** _Message */
         "ebbtide.dialects.openai.bodies._Message": {
             /** @default null */
@@ -2578,29 +2601,6 @@ export interface components {
             message: string;
             param: string | null;
             type: string;
-        };
-        /**
-         * CreateBatch
-         * @description A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
-         *
-         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
-         *     how long the result files of a file's batch are wanted.
-         */
-        "ebbtide.dialects.openai.requests.CreateBatch": {
-            /** @default null */
-            completion_window: string | null;
-            /** @default null */
-            endpoint: string | null;
-            /** @default null */
-            input_file_id: string | null;
-            /** @default null */
-            metadata: {
-                [key: string]: string;
-            } | null;
-            /** @default null */
-            output_seconds: number | null;
-            /** @default null */
-            requests: unknown[] | null;
         };
         /** _Object */
         "ebbtide.dialects.openai.responses_api.checks._Object": Record<string, never>;
@@ -9473,7 +9473,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.openai.requests.CreateBatch"];
+                "application/json": components["schemas"]["CreateBatch"];
             };
         };
         responses: {
@@ -12405,7 +12405,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CreateBatch"];
+                "application/json": components["schemas"]["CreateGeminiBatch"];
             };
         };
         responses: {
@@ -12631,7 +12631,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CreateBatch"];
+                "application/json": components["schemas"]["CreateGeminiBatch"];
             };
         };
         responses: {

@@ -69,7 +69,7 @@ class BatchWish(msgspec.Struct, kw_only=True, rename="camel"):
     priority: str | int | None = None
 
 
-class CreateBatch(msgspec.Struct, kw_only=True):
+class CreateGeminiBatch(msgspec.Struct, kw_only=True):
     """batchGenerateContent's and asyncBatchEmbedContent's."""
 
     batch: BatchWish
