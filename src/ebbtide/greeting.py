@@ -30,6 +30,8 @@ def greeting(running: Running) -> str:
     """What the operator reads at start; a first administrator's key is in it, and nowhere else ever again."""
     catalog = running.catalog.current
     lines = [f"Ebbtide {__version__}" + (f" answers at {running.url}" if running.url else " works on batches")]
+    if running.url:
+        lines.append(f"  console: {running.url}/console")
     lines.append(f"  data: {running.place}")
     for model in catalog.models:
         batch = sum(route.batch_allowed for route in model.routes)

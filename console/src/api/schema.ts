@@ -848,6 +848,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/user/batch-checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Check a file's lines without storing, running or billing anything */
+        post: operations["check_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/user/batches": {
         parameters: {
             query?: never;
@@ -908,6 +925,23 @@ export interface paths {
         };
         /** Search a batch's requests, with their answers */
         get: operations["list_user_batch_requests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/user/batches/{id}/unfinished.jsonl": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Export an ended batch's failed, expired and cancelled requests as an input file */
+        get: operations["export_user_batch_unfinished"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1984,6 +2018,24 @@ export interface components {
             window_hours: number | null;
         };
         /**
+         * BatchCheck
+         * @description What was found. `model` is the canonical name of the one model, null where there are problems; of these the
+         *     first 1,000 are listed, as in a batch's `errors`. `sha256` is that of the bytes that were checked.
+         */
+        BatchCheck: {
+            key_id: string;
+            model: string | null;
+            /**
+             * @default batch_check
+             * @enum {unknown}
+             */
+            object: "batch_check";
+            problem_count: number;
+            problems: components["schemas"]["LineProblem"][];
+            requests: number;
+            sha256: string;
+        };
+        /**
          * BatchChoice
          * @description True allows batch work on the route, false forbids it, null lets it follow the locality again.
          */
@@ -2004,9 +2056,9 @@ export interface components {
              */
             object: "batch.deleted";
         };
-        /** BatchEmbedContents */
-        BatchEmbedContents: {
-            requests: components["schemas"]["EmbedContent"][];
+        /** BatchEmbedContentsRequest */
+        BatchEmbedContentsRequest: {
+            requests: components["schemas"]["EmbedContentRequest"][];
         };
         /**
          * BatchErrorGroup
@@ -2371,6 +2423,59 @@ export interface components {
             request_bytes: number;
             truncated: boolean;
         };
+        /** CountTokens */
+        CountTokens: {
+            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
+            model: string;
+            /** @default null */
+            system: string | {
+                [key: string]: unknown;
+            }[] | null;
+            /** @default null */
+            tools: {
+                [key: string]: unknown;
+            }[] | null;
+        };
+        /**
+         * CountTokensRequest
+         * @description countTokens': contents, or a whole request.
+         */
+        CountTokensRequest: {
+            /** @default null */
+            contents: components["schemas"]["Content"][] | null;
+            /** @default null */
+            generateContentRequest: components["schemas"]["GenerateContentRequest"] | null;
+        };
+        /**
+         * CreateBatch
+         * @description A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
+         *
+         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
+         *     how long the result files of a file's batch are wanted.
+         */
+        CreateBatch: {
+            /** @default null */
+            completion_window: string | null;
+            /** @default null */
+            endpoint: string | null;
+            /** @default null */
+            input_file_id: string | null;
+            /** @default null */
+            metadata: {
+                [key: string]: string;
+            } | null;
+            /** @default null */
+            output_seconds: number | null;
+            /** @default null */
+            requests: unknown[] | null;
+        };
+        /**
+         * CreateGeminiBatchRequest
+         * @description batchGenerateContent's and asyncBatchEmbedContent's.
+         */
+        CreateGeminiBatchRequest: {
+            batch: components["schemas"]["BatchWish"];
+        };
         /** CreateMessageBatch */
         CreateMessageBatch: {
             requests: unknown[];
@@ -2470,40 +2575,10 @@ export interface components {
             /** @enum {unknown} */
             role: "assistant" | "system" | "user";
         };
-        /** CountTokens */
-        "ebbtide.dialects.anthropic.bodies.CountTokens": {
-            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
-            model: string;
-            /** @default null */
-            system: string | {
-                [key: string]: unknown;
-            }[] | null;
-            /** @default null */
-            tools: {
-                [key: string]: unknown;
-            }[] | null;
-        };
         /** ErrorDetail */
         "ebbtide.dialects.anthropic.errors.ErrorDetail": {
             message: string;
             type: string;
-        };
-        /**
-         * CountTokens
-         * @description countTokens': contents, or a whole request.
-         */
-        "ebbtide.dialects.gemini.wire.CountTokens": {
-            /** @default null */
-            contents: components["schemas"]["Content"][] | null;
-            /** @default null */
-            generateContentRequest: components["schemas"]["GenerateContent"] | null;
-        };
-        /**
-         * CreateBatch
-         * @description batchGenerateContent's and asyncBatchEmbedContent's.
-         */
-        "ebbtide.dialects.gemini.wire.CreateBatch": {
-            batch: components["schemas"]["BatchWish"];
         };
         /** _Message */
         "ebbtide.dialects.openai.bodies._Message": {
@@ -2527,29 +2602,6 @@ export interface components {
             param: string | null;
             type: string;
         };
-        /**
-         * CreateBatch
-         * @description A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
-         *
-         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
-         *     how long the result files of a file's batch are wanted.
-         */
-        "ebbtide.dialects.openai.requests.CreateBatch": {
-            /** @default null */
-            completion_window: string | null;
-            /** @default null */
-            endpoint: string | null;
-            /** @default null */
-            input_file_id: string | null;
-            /** @default null */
-            metadata: {
-                [key: string]: string;
-            } | null;
-            /** @default null */
-            output_seconds: number | null;
-            /** @default null */
-            requests: unknown[] | null;
-        };
         /** _Object */
         "ebbtide.dialects.openai.responses_api.checks._Object": Record<string, never>;
         /** _StreamOptions */
@@ -2557,8 +2609,8 @@ export interface components {
             /** @default null */
             include_obfuscation: boolean | null;
         };
-        /** EmbedContent */
-        EmbedContent: {
+        /** EmbedContentRequest */
+        EmbedContentRequest: {
             content: components["schemas"]["Content"];
             /** @default null */
             outputDimensionality: number | null;
@@ -2723,10 +2775,10 @@ export interface components {
             nextPageToken?: string;
         };
         /**
-         * GenerateContent
+         * GenerateContentRequest
          * @description generateContent's and streamGenerateContent's.
          */
-        GenerateContent: {
+        GenerateContentRequest: {
             contents: components["schemas"]["Content"][];
             /** @default null */
             generationConfig: {
@@ -2862,6 +2914,18 @@ export interface components {
             prompt_tokens: number;
             requests: number;
             source: string;
+        };
+        /**
+         * LineProblem
+         * @description One thing wrong with a file, in the shape of OpenAI's `errors.data[]`.
+         */
+        LineProblem: {
+            code: string;
+            /** @default null */
+            line: number | null;
+            message: string;
+            /** @default null */
+            param: string | null;
         };
         /**
          * ListPage[AccountObject]
@@ -6973,7 +7037,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.anthropic.bodies.CountTokens"];
+                "application/json": components["schemas"]["CountTokens"];
             };
         };
         responses: {
@@ -8101,6 +8165,87 @@ export interface operations {
             };
         };
     };
+    check_batch: {
+        parameters: {
+            query?: {
+                /** @description The endpoint that every line is for */
+                endpoint?: "/v1/chat/completions" | "/v1/embeddings";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/jsonl": string;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchCheck"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_user_batches: {
         parameters: {
             query?: {
@@ -8331,6 +8476,82 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    export_user_batch_unfinished: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9252,7 +9473,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.openai.requests.CreateBatch"];
+                "application/json": components["schemas"]["CreateBatch"];
             };
         };
         responses: {
@@ -11016,7 +11237,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.anthropic.bodies.CountTokens"];
+                "application/json": components["schemas"]["CountTokens"];
             };
         };
         responses: {
@@ -12184,7 +12405,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CreateBatch"];
+                "application/json": components["schemas"]["CreateGeminiBatchRequest"];
             };
         };
         responses: {
@@ -12300,7 +12521,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["BatchEmbedContents"];
+                "application/json": components["schemas"]["BatchEmbedContentsRequest"];
             };
         };
         responses: {
@@ -12410,7 +12631,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CreateBatch"];
+                "application/json": components["schemas"]["CreateGeminiBatchRequest"];
             };
         };
         responses: {
@@ -12526,7 +12747,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CountTokens"];
+                "application/json": components["schemas"]["CountTokensRequest"];
             };
         };
         responses: {
@@ -12633,7 +12854,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["EmbedContent"];
+                "application/json": components["schemas"]["EmbedContentRequest"];
             };
         };
         responses: {
@@ -12740,7 +12961,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GenerateContent"];
+                "application/json": components["schemas"]["GenerateContentRequest"];
             };
         };
         responses: {
@@ -12850,7 +13071,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GenerateContent"];
+                "application/json": components["schemas"]["GenerateContentRequest"];
             };
         };
         responses: {

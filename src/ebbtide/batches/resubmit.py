@@ -70,7 +70,7 @@ async def _store_again(intake: Intake, principal: Principal, old: Job, wish: Wis
     items: list[Item] = []
     with ChunkPacker() as packer:
         packing = _Packing(checker, packer, old.target)
-        async for rows in _unsuccessful(intake.database, old):
+        async for rows in list_unsuccessful(intake.database, old):
             for chunk, group in groupby(rows, key=itemgetter("chunk")):
                 raw = await read_chunk(intake.database, old.input_id, chunk)
                 items += await asyncio.to_thread(_pack_lines, packing, list(group), raw)
@@ -85,7 +85,8 @@ def _unsuccessful_count(old: Job) -> int:
     return old.failed + old.expired + old.cancelled
 
 
-async def _unsuccessful(database: Database, job: Job) -> AsyncIterator[Sequence[Any]]:
+async def list_unsuccessful(database: Database, job: Job) -> AsyncIterator[Sequence[Any]]:
+    """The places of an ended batch's lines that did not succeed, in the order of submission, some at a time."""
     after = 0
     while True:
         async with database.connection() as conn:
