@@ -166,8 +166,7 @@ def test_arguments_that_are_no_json_are_told_as_they_came_whole_and_streamed() -
         write_generated(Completion("r", (Choice((called,), "tool_calls"),), None), NAMED, thoughts=False)
     )
     stream = Generation(NAMED, thoughts=False)
-    pieces = [CallStart(0, 0, "c1", "f"), CallPiece(0, 0, "{bad"), End(0, "tool_calls")]
-    last = stream.write(pieces, "r") + stream.finish(None)
+    last = stream.write([CallStart(0, 0, "c1", "f"), CallPiece(0, 0, "{bad"), End(0, "tool_calls")], "r")
     call = {"functionCall": {"id": "c1", "name": "f", "args": {"arguments": "{bad"}}}
     assert whole["candidates"][0]["content"]["parts"] == [call]
     assert json.dumps(call["functionCall"]["args"]).replace(" ", "") in last.decode()
