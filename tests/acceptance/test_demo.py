@@ -53,20 +53,23 @@ def until_it_serves(process: subprocess.Popen[str]) -> str:
     raise AssertionError(said)
 
 
-def sign_in(port: int, said: str) -> int:
-    """The answer's status to name and password as they were told."""
-    found = re.search(r"/console +name: (\S+) +password: (\S+)", said)
-    assert found, said
-    body = json.dumps({"name": found[1], "password": found[2]}).encode()
-    url, headers = f"http://127.0.0.1:{port}/session", {"Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as answer:
-        return int(answer.status)
-
-
 def key_in(said: str) -> str:
     found = re.search(r"EBBTIDE_API_KEY=(ebb-\S+)", said)
     assert found, said
     return found[1]
+
+
+def sign_in(port: int, said: str) -> int:
+    """The status of signing in to the console as the demo says one can."""
+    found = re.search(rf"http://127.0.0.1:{port}/console   \(sign in as (\w+), password (\S+)\)", said)
+    assert found, said
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/session",
+        data=json.dumps({"name": found[1], "password": found[2]}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return int(answer.status)
 
 
 def status(port: int, key: str) -> int:

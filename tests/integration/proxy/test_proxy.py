@@ -11,8 +11,8 @@ import pytest
 from tests.fake_upstream import Behaviour, FakeUpstream, closed_port
 
 from ebbtide.catalog.model import Model, Route
+from ebbtide.dialects.openai.bodies import parse_body
 from ebbtide.dialects.openai.errors import render_error
-from ebbtide.dialects.openai.requests import parse_body
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Timeouts
