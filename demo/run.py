@@ -168,9 +168,8 @@ def keep(file: Path, secret: str) -> None:
 def said(demo: Demo, *command: str, given: str | None = None) -> str:
     """What an `ebbtide` command printed, `given` a line. Raises SetupError with its complaint when it failed."""
     line = None if given is None else given + "\n"
-    done = subprocess.run(
-        [*EBBTIDE, *command], env=demo.environ, input=line, capture_output=True, text=True, check=False
-    )
+    whole = [*EBBTIDE, *command]
+    done = subprocess.run(whole, env=demo.environ, input=line, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SetupError(f"ebbtide {' '.join(command)}: {done.stderr.strip()}")
     return done.stdout
@@ -178,9 +177,9 @@ def said(demo: Demo, *command: str, given: str | None = None) -> str:
 
 def run_batch(demo: Demo, key: str) -> dict[str, Any]:
     """Submit the requests as anyone would, with the command's own progress bar; the batch as it ended."""
-    named = ("--metadata", "name=demo")  # what the console calls it
-    command = ("batch", "submit", str(DEMO / "requests.jsonl"), *named, "--wait", "-o", str(demo.results))
-    shown = f"$ ebbtide batch submit demo/requests.jsonl {' '.join(named)} --wait -o {short(demo.results)}"
+    options = ("--metadata", "name=demo", "--wait", "-o")
+    command = ("batch", "submit", str(DEMO / "requests.jsonl"), *options, str(demo.results))
+    shown = f"$ ebbtide batch submit demo/requests.jsonl {' '.join(options)} {short(demo.results)}"
     console.print(shown, style="bold", soft_wrap=True)
     environ = {**demo.environ, "EBBTIDE_URL": demo.url, "EBBTIDE_API_KEY": key}
     done = subprocess.run([*EBBTIDE, *command], env=environ, stdout=subprocess.PIPE, text=True, check=False)
@@ -227,7 +226,7 @@ NEXT = """
 The gateway keeps running here: {url}   (Ctrl-C stops it)
 Its console: {url}/console   (sign in as demo, password {password})
 Its key, kept in {key_file}: {key}
-Its log, which also has the administrator's key: {log}
+Its log: {log}
 
 What to try next, in another terminal in this folder:
 
@@ -247,8 +246,7 @@ What to try next, in another terminal in this folder:
     -d '{{"requests": [{{"custom_id": "1",
           "body": {{"model": "{model}", "messages": [{{"role": "user", "content": "Hi"}}]}}}}]}}'
 
-  # the batches so far
-  .venv/bin/ebbtide batch list
+  .venv/bin/ebbtide batch list   # the batches so far
 
   # an account of your own, and a key for it
   .venv/bin/ebbtide accounts create research --role internal
@@ -280,9 +278,9 @@ def show(environ: Mapping[str, str]) -> None:
         key = find_key(demo)
         show_summary(run_batch(demo, key))
         show_answers(demo)
+        told = {"key": key, "password": demo.password_file.read_text().strip(), "model": CHAT_MODEL}
         places = {"key_file": short(demo.key_file), "log": short(demo.log), "folder": shlex.quote(str(demo.folder))}
-        password = demo.password_file.read_text().strip()
-        print(NEXT.format(url=demo.url, key=key, password=password, model=CHAT_MODEL, **places), flush=True)
+        print(NEXT.format(url=demo.url, **told, **places), flush=True)
         serve_until_stopped(gateway)
 
 

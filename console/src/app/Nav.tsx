@@ -29,7 +29,7 @@ export function Nav(props: { onKeys: () => void; onLeave: () => void }) {
         <Fragment key={part.label ?? ''}>
           {part.label !== null && <div className={css.partLabel}>{part.label}</div>}
           {part.places.map(({ to, label, icon: Icon }) => (
-            <NavLink key={to} to={to} end={to === '/'} className={css.place} onClick={props.onLeave}>
+            <NavLink key={to} to={to} end={to === '/' || to === '/admin'} className={css.place} onClick={props.onLeave}>
               <Icon size={16} stroke={1.8} aria-hidden />
               {label}
             </NavLink>

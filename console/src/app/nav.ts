@@ -1,11 +1,20 @@
 /** The side navigation as data: what leads where, by which keys, and who sees it. Pages register here and in router.tsx. */
 import {
+  IconActivity,
+  IconAdjustments,
   IconApi,
   IconChartBar,
   IconCode,
+  IconGauge,
+  IconHistory,
   IconHome,
   IconKey,
+  IconListDetails,
+  IconRoute,
+  IconServer,
   IconStack2,
+  IconStack3,
+  IconUsers,
   IconWebhook,
   type TablerIcon,
 } from '@tabler/icons-react';
@@ -34,6 +43,20 @@ export const PARTS: readonly Part[] = [
       { to: '/usage', label: 'Usage and spend', icon: IconChartBar, key: 'u' },
       { to: '/webhook', label: 'Webhook', icon: IconWebhook, key: 'w', needs: 'batches' },
       { to: '/quickstart', label: 'Quickstart', icon: IconCode, key: 'q' },
+    ],
+  },
+  {
+    label: 'Administration',
+    places: [
+      { to: '/admin', label: 'Deployment', icon: IconGauge, key: 'd', needs: 'admin' },
+      { to: '/admin/batches', label: 'Everyone’s batches', icon: IconStack3, key: 'e', needs: 'admin' },
+      { to: '/admin/batch-requests', label: 'Batch requests', icon: IconListDetails, key: 't', needs: 'admin' },
+      { to: '/admin/requests', label: 'Recent requests', icon: IconActivity, key: 'r', needs: 'admin' },
+      { to: '/admin/models', label: 'Models and routes', icon: IconRoute, key: 'm', needs: 'admin' },
+      { to: '/admin/accounts', label: 'Accounts', icon: IconUsers, key: 'c', needs: 'admin' },
+      { to: '/admin/configuration', label: 'Configuration', icon: IconAdjustments, key: 's', needs: 'admin' },
+      { to: '/admin/workers', label: 'Workers', icon: IconServer, key: 'y', needs: 'admin' },
+      { to: '/admin/audit', label: 'Audit log', icon: IconHistory, key: 'l', needs: 'admin' },
     ],
   },
 ];

@@ -22,6 +22,22 @@ function Missing() {
   );
 }
 
+const ADMINISTRATION = [
+  { index: true, lazy: () => import('../pages/admin/overview') },
+  { path: 'batches', lazy: () => import('../pages/admin/batches') },
+  { path: 'batches/:id', lazy: () => import('../pages/admin/prompts') },
+  { path: 'batch-requests', lazy: () => import('../pages/admin/batch-requests') },
+  { path: 'requests', lazy: () => import('../pages/admin/requests') },
+  { path: 'requests/:id', lazy: () => import('../pages/admin/request') },
+  { path: 'models', lazy: () => import('../pages/admin/models') },
+  { path: 'accounts', lazy: () => import('../pages/admin/accounts') },
+  { path: 'accounts/:id', lazy: () => import('../pages/admin/account') },
+  { path: 'configuration', lazy: () => import('../pages/admin/configuration') },
+  { path: 'workers', lazy: () => import('../pages/admin/workers') },
+  { path: 'audit', lazy: () => import('../pages/admin/audit') },
+  { path: '*', Component: Missing },
+];
+
 export const router = createBrowserRouter(
   [
     {
@@ -33,11 +49,13 @@ export const router = createBrowserRouter(
           children: [
             { index: true, lazy: () => import('../pages/overview') },
             { path: 'batches', lazy: () => import('../pages/batches') },
+            { path: 'batches/new', lazy: () => import('../pages/create') },
             { path: 'batches/:id', lazy: () => import('../pages/batch') },
             { path: 'keys', lazy: () => import('../pages/keys') },
             { path: 'usage', lazy: () => import('../pages/usage') },
             { path: 'webhook', lazy: () => import('../pages/webhook') },
             { path: 'quickstart', lazy: () => import('../pages/quickstart') },
+            { path: 'admin', lazy: () => import('../pages/admin/gate'), children: ADMINISTRATION },
             { path: '*', Component: Missing },
           ],
         },

@@ -60,6 +60,7 @@ export const tokens: CSSVariablesResolver = () => ({
     '--fill-warn': '#dba23a',
     '--fill-quiet': gray[4],
     '--fill-rest': gray[2],
+    '--fill-batch': '#7a5cc9',
   },
   dark: {
     '--mantine-color-dimmed': dark[2],
@@ -82,5 +83,6 @@ export const tokens: CSSVariablesResolver = () => ({
     '--fill-warn': '#c9922f',
     '--fill-quiet': dark[3],
     '--fill-rest': dark[5],
+    '--fill-batch': '#a58bea',
   },
 });

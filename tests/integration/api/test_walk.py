@@ -36,8 +36,10 @@ OWNED = {
     "/v1/files/": "file",
     "/user/keys/": "key",
     "/user/requests/": "request",
+    "/v1beta/batches/": "gemini_batch",
+    "/v1beta/files/": "file",
 } | {f"{prefix}/v1/messages/batches/": "message_batch" for prefix in ("", "/anthropic")}
-OF_ALL = ("/v1/models/", "/anthropic/v1/models/", "/v1/responses/")  # no response is kept
+OF_ALL = ("/v1/models/", "/anthropic/v1/models/", "/v1beta/models/", "/v1/responses/")  # no response is kept
 # What the cursor of a list is the id of, by its path.
 CURSORS = {
     "/v1/batches": "batch",
@@ -50,6 +52,7 @@ OWN_CURSORS = ("/v1/batches/{id}/results", "/v1/batch_webhook/events", "/user/re
 UNKNOWN = {
     "batch": f"batch_{'0' * 32}",
     "message_batch": f"msgbatch_{'0' * 32}",
+    "gemini_batch": "0" * 32,
     "file": f"file-{'0' * 32}",
     "key": f"key_{'0' * 32}",
     "request": "log_1_1",
@@ -99,6 +102,14 @@ async def owner(gateway: TestGateway) -> Owner:
     path = "/v1/messages/batches"
     messages = await gateway.call("POST", path, key=secret, headers=headers, json={"requests": [native]})
     assert messages.status == 200, messages.body
+    asked = {"request": {"contents": [{"parts": [{"text": MARK}]}]}, "metadata": {"m": MARK}}
+    gemini = await gateway.call(
+        "POST",
+        f"/v1beta/models/{line['body']['model']}:batchGenerateContent",
+        key=secret,
+        json={"batch": {"inputConfig": {"requests": {"requests": [asked]}}}},
+    )
+    assert gemini.status == 200, gemini.body
     file = await gateway.upload(MARK.encode(), f"{MARK}.jsonl", key=secret)
     hook = {"url": f"https://8.8.8.8/{MARK}"}  # nothing is sent there: no batch ends here
     assert (await gateway.call("PUT", "/v1/batch_webhook", key=secret, json=hook)).status == 200
@@ -112,6 +123,7 @@ async def owner(gateway: TestGateway) -> Owner:
         "key": key.id,
         "batch": batch.json["id"],
         "message_batch": messages.json["id"],
+        "gemini_batch": gemini.json["name"].removeprefix("batches/"),
         "file": file.json["id"],
     }
     ids["request"] = row["id"]

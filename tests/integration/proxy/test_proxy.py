@@ -131,7 +131,7 @@ async def test_a_caller_who_asks_sees_the_usage(upstream: FakeUpstream, dispatch
     [
         ("stream-reset", 502, "broke"),
         ("stream-close", 502, "broke"),
-        ("stream-error", 502, "alias at [address] fell over"),
+        ("stream-error", 500, "alias at [address] fell over"),
         ("stream-stall", 504, "nothing more of it came in time"),
     ],
 )

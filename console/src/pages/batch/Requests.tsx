@@ -55,7 +55,7 @@ export function RequestsView(props: {
   );
 }
 
-function RequestRow(props: { request: BatchRequest; contentShown: boolean }) {
+export function RequestRow(props: { request: BatchRequest; contentShown: boolean }) {
   const { request } = props;
   const [open, setOpen] = useState(false);
   const state = STATES[request.status] ?? { word: request.status, tone: 'quiet' as const };

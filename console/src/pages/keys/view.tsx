@@ -14,6 +14,7 @@ import { type Draft, type Key, STATES } from './wire';
 export interface KeyCommands {
   rotate: (key: Key) => void;
   revoke: (key: Key) => void;
+  budgets?: (key: Key) => void;
 }
 
 export function KeysView(props: { keys: readonly Key[]; sessionKey: string | null; commands: KeyCommands }) {
@@ -61,6 +62,7 @@ function KeyMenu(props: { keyObject: Key; rotatable: boolean; commands: KeyComma
       </Menu.Target>
       <Menu.Dropdown>
         {props.rotatable && <Menu.Item onClick={() => commands.rotate(keyObject)}>Make a replacement</Menu.Item>}
+        {commands.budgets !== undefined && <Menu.Item onClick={() => commands.budgets?.(keyObject)}>Change its budgets</Menu.Item>}
         <Menu.Item color="red" onClick={() => commands.revoke(keyObject)}>
           Revoke
         </Menu.Item>

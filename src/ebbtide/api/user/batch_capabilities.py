@@ -21,7 +21,7 @@ from ebbtide.batches.intake import FILE_WINDOW_HOURS
 from ebbtide.batches.overview import InUse, read_in_use
 from ebbtide.catalog.model import Model, Pricing
 from ebbtide.delivery.webhooks import get_webhook
-from ebbtide.dialects.openai.faults import MAX_CUSTOM_ID
+from ebbtide.dialects.fields import MAX_CUSTOM_ID
 from ebbtide.dialects.values import ENDPOINTS
 from ebbtide.dispatch.carrying import refused_in_batches
 from ebbtide.dispatch.translation import serves

@@ -26,7 +26,7 @@ from ebbtide.dialects.conversation import (
     ThoughtPiece,
     ToolCall,
 )
-from ebbtide.dialects.openai.responses import error_of, usage_of
+from ebbtide.dialects.openai.responses import arguments_in, error_of, status_told, usage_of
 from ebbtide.dialects.pieces import PieceReader
 
 _FINISHES: Final[dict[str, Finish]] = {
@@ -96,7 +96,6 @@ class _Answer(msgspec.Struct):
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 _decode_answer = msgspec.json.Decoder(_Answer).decode
-_decode_arguments = msgspec.json.Decoder(dict[str, object]).decode
 
 
 def read_completion(body: bytes) -> Completion:
@@ -123,9 +122,9 @@ def _parts(said: _Said) -> Iterator[Part]:
     if text := said.content or said.refusal:
         yield Text(text)
     for number, call in enumerate(said.tool_calls or ()):
-        text = (call.function.arguments or "").strip()
-        arguments = _decode_arguments(text) if text else {}
-        yield ToolCall(call.id or f"call_{number}", call.function.name or "", arguments, call.signature)
+        arguments, written = arguments_in(call.function.arguments or "")
+        name = call.id or f"call_{number}"
+        yield ToolCall(name, call.function.name or "", arguments, call.signature, written)
 
 
 def _finish(reason: str | None, said: _Said, *, called: bool) -> Finish:
@@ -149,8 +148,8 @@ class ChatPieces(PieceReader):
         if data.strip() == b"[DONE]":
             self.done = True
             return
-        if b'"error"' in data and (failed := error_of(_decode(data))) is not None:
-            self.error = failed
+        if b'"error"' in data and (failed := error_of(told := _decode(data))) is not None:
+            self.error, self.status = failed, status_told(told)
             return
         chunk = _decode_answer(data)
         self.id = self.id or chunk.id

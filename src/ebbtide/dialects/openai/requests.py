@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
-from ebbtide.dialects.fields import convert, expiry_seconds, field_error, invalid
-from ebbtide.dialects.openai.faults import MAX_CUSTOM_ID, find_faulty_request, is_custom_id, read_custom_id, with_name
+from ebbtide.dialects.fields import MAX_CUSTOM_ID, convert, expiry_seconds, field_error, invalid, is_custom_id
+from ebbtide.dialects.openai.faults import find_faulty_request, read_custom_id, with_name
 from ebbtide.dialects.values import (
     BOM,
     ENDPOINT_AT,
@@ -81,16 +81,11 @@ class _Elements(msgspec.Struct, gc=False):
     requests: list[_Element] | None = None
 
 
-class _StoredLine(msgspec.Struct, gc=False):
-    body: msgspec.Raw
-
-
 _decode_first = msgspec.json.Decoder(_First).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_elements = msgspec.json.Decoder(_Elements).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_requests = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
-_decode_stored = msgspec.json.Decoder(_StoredLine).decode
 
 
 def parse_create(raw: bytes, max_requests: int) -> CreateBatch:
@@ -232,11 +227,6 @@ def parse_line(raw: bytes | memoryview | msgspec.Raw, *, require_url: bool) -> L
     if not isinstance(body, dict):
         raise with_name(invalid("body", "required: an object", codes[1]), custom_id)
     return Line(custom_id, url, body)
-
-
-def line_body(raw: bytes | memoryview | msgspec.Raw) -> bytes:
-    """The body of a line that went through parse_line before: no checks, its bytes untouched."""
-    return bytes(_decode_stored(raw).body)
 
 
 _INVALID_JSON = "invalid_json_line"

@@ -25,6 +25,7 @@ from ebbtide.dialects.conversation import (
     ThoughtPiece,
     ToolCall,
 )
+from ebbtide.dialects.openai.responses import arguments_in
 from ebbtide.dialects.openai.responses_api.passing import failure_of, usage_of
 from ebbtide.dialects.pieces import PieceReader
 
@@ -60,7 +61,6 @@ class _Response(msgspec.Struct):
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 _decode_response = msgspec.json.Decoder(_Response).decode
-_decode_arguments = msgspec.json.Decoder(dict[str, object]).decode
 
 
 def read_response(body: bytes) -> Completion:
@@ -85,8 +85,8 @@ def _parts(item: _Item) -> Iterator[Part]:
             if text := part.text or part.refusal:
                 yield Text(text)
     elif item.type == "function_call":
-        arguments = _decode_arguments(item.arguments) if item.arguments.strip() else {}
-        yield ToolCall(item.call_id, item.name, arguments)
+        arguments, written = arguments_in(item.arguments)
+        yield ToolCall(item.call_id, item.name, arguments, written=written)
     elif item.type == "reasoning" and (text := _said(item.content) or _said(item.summary)):
         yield Thought(text)
 

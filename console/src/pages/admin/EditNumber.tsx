@@ -1,0 +1,65 @@
+/** A figure that can be changed in place: a button that opens a small form with what the empty field means. */
+import { Button, Group, NumberInput, Popover, Stack } from '@mantine/core';
+import { IconPencil } from '@tabler/icons-react';
+import { type FormEvent, useState } from 'react';
+
+import { Note } from '../../parts/states';
+import admin from './admin.module.css';
+
+export interface Change {
+  value: number | null;
+  onDone: () => void;
+}
+
+export function EditNumber(props: {
+  label: string;
+  shown: React.ReactNode;
+  value: number | null;
+  empty: string;
+  help: string;
+  decimals?: number;
+  busy: boolean;
+  error: Error | null;
+  onSave: (change: Change) => void;
+}) {
+  const [open, setOpen] = useState(false);
+  const [text, setText] = useState<string | number>('');
+  const show = () => {
+    setText(props.value ?? '');
+    setOpen(true);
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    props.onSave({ value: text === '' ? null : Number(text), onDone: () => setOpen(false) });
+  };
+  return (
+    <Popover opened={open} onChange={setOpen} position="bottom-start" trapFocus withinPortal returnFocus>
+      <Popover.Target>
+        <button type="button" className={admin.edit} aria-label={`Change: ${props.label}`} onClick={show}>
+          {props.shown}
+          <IconPencil size={13} aria-hidden />
+        </button>
+      </Popover.Target>
+      <Popover.Dropdown>
+        <form onSubmit={submit}>
+          <Stack gap="xs" w={250}>
+            <NumberInput label={props.label} placeholder={props.empty} description={props.help} min={0} decimalScale={props.decimals ?? 0} value={text} onChange={setText} data-autofocus />
+            {open && props.error !== null && (
+              <Note tone="bad" role="alert">
+                {props.error.message}
+              </Note>
+            )}
+            <Group justify="flex-end" gap="xs">
+              <Button size="xs" variant="default" onClick={() => setOpen(false)}>
+                Leave it
+              </Button>
+              <Button size="xs" type="submit" loading={props.busy}>
+                Save
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+      </Popover.Dropdown>
+    </Popover>
+  );
+}

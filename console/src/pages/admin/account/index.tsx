@@ -1,0 +1,29 @@
+/** /admin/accounts/:id: one account, its keys, and what can be done with it. */
+import { useParams } from 'react-router';
+
+import { Id } from '../../../parts/Copy';
+import { Page } from '../../../parts/Page';
+import { Loaded } from '../../../parts/states';
+import { Actions } from './Actions';
+import { Keys } from './Keys';
+import { useAccount, usePurge } from './load';
+import { AccountView } from './view';
+
+export function Component() {
+  const { id } = useParams() as { id: string };
+  const account = useAccount(id);
+  const purge = usePurge(id);
+  const removed = purge.data !== null && purge.data !== undefined;
+  return (
+    <Page title={account.data?.name ?? 'Account'} lead={<Id id={id} long />} actions={account.data !== undefined && <Actions account={account.data} removed={removed} />}>
+      <Loaded query={account}>
+        {(found) => (
+          <>
+            <AccountView account={found} purge={purge.data ?? null} />
+            {!removed && <Keys accountId={id} active={found.state === 'active'} />}
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}

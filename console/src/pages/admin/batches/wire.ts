@@ -1,0 +1,79 @@
+/** Everyone's batches: each with its owner, cached tokens, and whether it ends in time; and their sums. */
+import type { Schemas } from '../../../api/client';
+import { compact } from '../../../parts/format';
+import type { Outcome } from '../../../parts/OutcomeBar';
+import { type Batch, toBatch } from '../../batches/wire';
+
+export type BatchJob = Schemas['BatchJob'];
+export type Summary = Schemas['BatchSummary'];
+export type Sums = Schemas['BatchSums'];
+export type UserSums = Schemas['UserSums'];
+
+export interface OwnedBatch extends Batch {
+  accountId: string;
+  owner: string;
+  email: string | null;
+  cachedTokens: number | null;
+  eta: string | null;
+  misses: boolean;
+}
+
+export const STATUSES = [
+  { value: 'validating', label: 'Validating' },
+  { value: 'in_progress', label: 'In progress' },
+  { value: 'finalizing', label: 'Finalizing' },
+  { value: 'cancelling', label: 'Cancelling' },
+  { value: 'completed', label: 'Completed' },
+  { value: 'failed', label: 'Failed' },
+  { value: 'expired', label: 'Expired' },
+  { value: 'cancelled', label: 'Cancelled' },
+] as const;
+
+const TARGETS: readonly [RegExp, string][] = [
+  [/chat\/completions$/, 'chat'],
+  [/embeddings$/, 'embeddings'],
+  [/responses$/, 'responses'],
+  [/messages$/, 'messages'],
+];
+
+export function toOwned(job: BatchJob): OwnedBatch {
+  const { batch } = job;
+  const target = TARGETS.find(([form]) => form.test(batch.endpoint))?.[1] ?? batch.endpoint;
+  const method = batch.id.startsWith('msgbatch_') ? 'message_batches' : batch.input_file_id === null ? 'requests' : 'file';
+  const shown = toBatch({
+    object: 'user_batch',
+    id: batch.id,
+    name: batch.metadata?.['name'] ?? null,
+    target,
+    input_method: method,
+    own: false,
+    content_shown: false,
+    batch,
+  });
+  return {
+    ...shown,
+    accountId: job.account_id,
+    owner: job.user_name,
+    email: job.email,
+    cachedTokens: job.cached_tokens,
+    eta: job.estimated_completion_at,
+    misses: job.misses_window,
+  };
+}
+
+/** Requests by outcome; `failed` of the wire includes the expired ones. */
+export function outcomesOfSums(sums: Sums): Outcome[] {
+  return [
+    { word: 'succeeded', tone: 'good', requests: sums.succeeded },
+    { word: 'failed', tone: 'bad', requests: sums.failed - sums.expired },
+    { word: 'expired', tone: 'warn', requests: sums.expired },
+    { word: 'cancelled', tone: 'quiet', requests: sums.cancelled },
+  ];
+}
+
+/** How much of the input came from a prompt cache, in words. */
+export function cachedWords(input: number, cached: number | null): string | null {
+  if (cached === null) return 'cache not recorded';
+  if (cached === 0 || input === 0) return null;
+  return `${compact(cached)} cached (${Math.round((100 * cached) / input)} %)`;
+}
