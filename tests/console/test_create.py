@@ -30,7 +30,7 @@ def bare(custom_id: str, **body: Any) -> dict[str, Any]:
 
 async def choose(page: Page, content: bytes, name: str = "rivers.jsonl") -> None:
     file = FilePayload(name=name, mimeType="application/jsonl", buffer=content)
-    await page.get_by_label("The file of requests").set_input_files([file])
+    await page.get_by_label("The file of requests").set_input_files(file)
 
 
 async def configure(page: Page) -> None:
