@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import FilePayload, Page, Route, expect
 from tests.console.conftest import Deployment, Person
 from tests.console.test_pages import faults
 from tests.gateway import request_line
@@ -29,8 +29,8 @@ def bare(custom_id: str, **body: Any) -> dict[str, Any]:
 
 
 async def choose(page: Page, content: bytes, name: str = "rivers.jsonl") -> None:
-    file = {"name": name, "mimeType": "application/jsonl", "buffer": content}
-    await page.get_by_label("The file of requests").set_input_files([file])  # type: ignore[arg-type]
+    file = FilePayload(name=name, mimeType="application/jsonl", buffer=content)
+    await page.get_by_label("The file of requests").set_input_files(file)
 
 
 async def configure(page: Page) -> None:
