@@ -23,8 +23,10 @@ from bench.figures import Figure, main, median_of
 from bench.forms import FORM_TYPE, upload_form
 from bench.processes import prepared_call
 from bench.stage import SETTINGS, Stage, stage
-from ebbtide.app import Running, Stop, start, tune_collector
+from ebbtide.app import start, tune_collector
 from ebbtide.config import Config
+from ebbtide.ending import Stop
+from ebbtide.greeting import Running
 
 T = TypeVar("T")
 TICK = 0.001

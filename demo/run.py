@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -32,6 +33,7 @@ from ebbtide.storage.embedded import default_data_dir, find_problems
 
 DEMO = Path(__file__).resolve().parent
 EBBTIDE = (sys.executable, "-m", "ebbtide")
+ACCOUNT = "demo"
 CHAT_MODEL = "standin-chat"
 START_SECONDS = 120
 SHOWN_ANSWERS = ("001-label", "083-sentiment", "122-summary", "156-extract", "180-translate-french")
@@ -56,8 +58,8 @@ class Demo:
         return self.folder / "demo-results.jsonl"
 
     @property
-    def key_file(self) -> Path:
-        return self.folder / "demo-key"
+    def account_file(self) -> Path:
+        return self.folder / "demo-account.json"
 
 
 def prepare(environ: Mapping[str, str]) -> Demo:
@@ -134,25 +136,31 @@ def get(demo: Demo, path: str, key: str = "") -> Any:
         return None
 
 
-def find_key(demo: Demo) -> str:
-    """The key of an earlier run if it still works, else a new one for an account of the demo's own."""
-    if demo.key_file.is_file():
-        key = demo.key_file.read_text().strip()
-        if get(demo, "/v1/models", key) is not None:
-            return key
+def find_account(demo: Demo) -> dict[str, str]:
+    """Key and password of the demo's own account: those of an earlier run if the key still works, else new ones.
+
+    An administrator, so that the console shows all of its pages.
+    """
+    if demo.account_file.is_file():
+        account: dict[str, str] = json.loads(demo.account_file.read_text())
+        if get(demo, "/v1/models", account["key"]) is not None:
+            return account
     names = [json.loads(line)["name"] for line in said(demo, "accounts", "list", "--json").splitlines()]
-    if "demo" not in names:
-        said(demo, "accounts", "create", "demo", "--role", "internal")
-    key = said(demo, "keys", "create", "demo", "--name", "make demo").strip()
-    demo.key_file.unlink(missing_ok=True)
-    demo.key_file.touch(mode=0o600)
-    demo.key_file.write_text(key + "\n")
-    return key
+    if ACCOUNT not in names:
+        said(demo, "accounts", "create", ACCOUNT, "--role", "admin")
+    password = secrets.token_urlsafe(9)
+    said(demo, "accounts", "set-password", ACCOUNT, "--stdin", typed=password)
+    key = said(demo, "keys", "create", ACCOUNT, "--name", "make demo").strip()
+    demo.account_file.unlink(missing_ok=True)
+    demo.account_file.touch(mode=0o600)
+    demo.account_file.write_text(json.dumps({"key": key, "password": password}))
+    return {"key": key, "password": password}
 
 
-def said(demo: Demo, *command: str) -> str:
+def said(demo: Demo, *command: str, typed: str = "") -> str:
     """What an `ebbtide` command printed. Raises SetupError with its complaint when it failed."""
-    done = subprocess.run([*EBBTIDE, *command], env=demo.environ, capture_output=True, text=True, check=False)
+    whole = [*EBBTIDE, *command]
+    done = subprocess.run(whole, env=demo.environ, input=typed, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SetupError(f"ebbtide {' '.join(command)}: {done.stderr.strip()}")
     return done.stdout
@@ -160,8 +168,9 @@ def said(demo: Demo, *command: str) -> str:
 
 def run_batch(demo: Demo, key: str) -> dict[str, Any]:
     """Submit the requests as anyone would, with the command's own progress bar; the batch as it ended."""
-    command = ("batch", "submit", str(DEMO / "requests.jsonl"), "--wait", "-o", str(demo.results))
-    shown = f"$ ebbtide batch submit demo/requests.jsonl --wait -o {short(demo.results)}"
+    named = ("--metadata", "name=demo")  # what the console calls it
+    command = ("batch", "submit", str(DEMO / "requests.jsonl"), *named, "--wait", "-o", str(demo.results))
+    shown = f"$ ebbtide batch submit demo/requests.jsonl {' '.join(named)} --wait -o {short(demo.results)}"
     console.print(shown, style="bold", soft_wrap=True)
     environ = {**demo.environ, "EBBTIDE_URL": demo.url, "EBBTIDE_API_KEY": key}
     done = subprocess.run([*EBBTIDE, *command], env=environ, stdout=subprocess.PIPE, text=True, check=False)
@@ -206,13 +215,17 @@ def short(path: Path) -> str:
 
 NEXT = """
 The gateway keeps running here: {url}   (Ctrl-C stops it)
-Its key, kept in {key_file}: {key}
-Its log, which also has the administrator's key: {log}
+
+  console   {url}/console   name: {name}   password: {password}
+  API key   {key}
+  log       {log}
+
+Password and key stay the same at the next `make demo`.
 
 What to try next, in another terminal in this folder:
 
   export EBBTIDE_URL={url} EBBTIDE_API_KEY={key}
-  export EBBTIDE_DATA_DIR={folder}   # for commands that work on the database itself
+  export EBBTIDE_DATA_DIR={data_dir}   # for commands that work on the database itself
 
   # the models
   curl -s $EBBTIDE_URL/v1/models -H "Authorization: Bearer $EBBTIDE_API_KEY"
@@ -260,11 +273,11 @@ def show(environ: Mapping[str, str]) -> None:
     demo = prepare(environ)
     console.print(f"Starting a gateway on {demo.url}, its data in {short(demo.folder)} …")
     with running_gateway(demo) as gateway:
-        key = find_key(demo)
-        show_summary(run_batch(demo, key))
+        account = find_account(demo)
+        show_summary(run_batch(demo, account["key"]))
         show_answers(demo)
-        places = {"key_file": short(demo.key_file), "log": short(demo.log), "folder": shlex.quote(str(demo.folder))}
-        print(NEXT.format(url=demo.url, key=key, model=CHAT_MODEL, **places), flush=True)
+        places = {"log": short(demo.log), "data_dir": shlex.quote(str(demo.folder))}
+        print(NEXT.format(url=demo.url, name=ACCOUNT, model=CHAT_MODEL, **account, **places), flush=True)
         serve_until_stopped(gateway)
 
 

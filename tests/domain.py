@@ -38,8 +38,9 @@ from ebbtide.delivery.seal import seal_next
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.breaker import BreakerRules
-from ebbtide.dispatch.dispatcher import Dispatcher, Rules
+from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Answered, ErrorCode, Failed, FailureKind, Outcome, Timeouts
+from ebbtide.dispatch.rules import Rules
 from ebbtide.dispatch.send import Sender
 from ebbtide.dispatch.translation import check_carried
 from ebbtide.files.download import read_content
@@ -146,7 +147,7 @@ class World:
         with Upload(settings.batch_max_body_mb << 20) as upload:
             for at in range(0, len(content), pieces):
                 upload.write(content[at : at + pieces])
-            new = NewFile(owner or self.owner, "in.jsonl", self.clock.now())
+            new = NewFile((owner or self.owner).account_id, "in.jsonl", self.clock.now())
             return await save_upload(self.database, new, upload, settings)
 
     async def from_file(self, content: bytes | StoredFile, endpoint: str = "/v1/chat/completions") -> Job:

@@ -19,9 +19,11 @@ import msgspec
 from ebbtide.accounts.accounts import create_account
 from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
-from ebbtide.app import Running, Stop, start
+from ebbtide.app import start
 from ebbtide.clock import SystemClock
 from ebbtide.config import Config, ProcessRole
+from ebbtide.ending import Stop
+from ebbtide.greeting import Running
 from ebbtide.storage.pool import Database
 
 Headers = dict[str, str]

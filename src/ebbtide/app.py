@@ -13,12 +13,9 @@ import platform
 import random
 import signal
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 import uvloop
@@ -38,19 +35,19 @@ from ebbtide.batches.backlog import BacklogSource
 from ebbtide.batches.progress import Moment
 from ebbtide.batches.watch import Watch
 from ebbtide.catalog.policies import PolicySource
-from ebbtide.catalog.source import CatalogSource, FileSource, FixedSource
-from ebbtide.catalog.upstreams import Upstream, UpstreamSource
+from ebbtide.catalog.upstreams import configured_models
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.config import Config, place
 from ebbtide.delivery.post import Poster
-from ebbtide.dispatch.breaker import LONGEST, BreakerRules
-from ebbtide.dispatch.dispatcher import Dispatcher, Rules
+from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.health import HealthReporter
 from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.observed import ObservedDispatcher, ObservedSender
-from ebbtide.dispatch.send import Sender
+from ebbtide.dispatch.rules import rules_in_force
 from ebbtide.duties import Duties
+from ebbtide.ending import GRACE_SECONDS, Stop, close_doors, wait_first
 from ebbtide.files.upload import FailedUploads
+from ebbtide.greeting import Running, greeting
 from ebbtide.listening import adopt, listen
 from ebbtide.logs import set_up_logging
 from ebbtide.proxy.admission import Admission
@@ -72,10 +69,9 @@ from ebbtide.storage.reach import reach_database
 from ebbtide.tracing import Tracer, close_tracing, set_up_tracing
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lease import Lease
-from ebbtide.worker.life import LifeLocks
+from ebbtide.worker.life import LifeLocks, locks_folder
 from ebbtide.worker.loop import Worker
 
-GRACE_SECONDS: Final = 30
 _GC_THRESHOLD: Final = 100_000
 
 
@@ -103,40 +99,6 @@ def tune_collector() -> None:
     gc.set_threshold(_GC_THRESHOLD, 10, 10)
 
 
-class Stop:
-    """The wish to end: asked once, gracefully; asked again, at once."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.at_once = asyncio.Event()
-        self.then: Callable[[], None] | None = None  # done when it is asked for the first time
-
-    def ask(self) -> None:
-        if self.asked.is_set():
-            self.at_once.set()
-            return
-        self.asked.set()
-        if self.then is not None:
-            self.then()
-
-
-@dataclass(frozen=True)
-class Running:
-    """A process that is up: where it answers (None for a worker), and what to tell the operator.
-
-    `admin_key` is the first administrator's API key and `setup_code` the code of first-run set-up, each to the one
-    process that made it. `ended` is set when
-    anything that should go on has ended by itself: the HTTP server, the worker, a duty.
-    """
-
-    url: str | None
-    place: str
-    catalog: CatalogSource
-    admin_key: str | None
-    setup_code: str | None
-    ended: asyncio.Event
-
-
 async def _run(config: Config, environ: Mapping[str, str]) -> int:
     stop = Stop()
     loop = asyncio.get_running_loop()
@@ -146,17 +108,11 @@ async def _run(config: Config, environ: Mapping[str, str]) -> int:
         sys.stdout.write(greeting(running))
         sys.stdout.flush()
         tune_collector()
-        await _first(stop.asked, running.ended)
+        await wait_first(stop.asked, running.ended)
         failed = running.ended.is_set() and not stop.asked.is_set()
         _say(f"Stopping: what runs may take {GRACE_SECONDS} seconds to finish. Ctrl-C again ends it at once.")
     _say("Stopped.")
     return 1 if failed else 0
-
-
-def _say(line: str) -> None:
-    with suppress(BrokenPipeError):  # whoever read the greeting may have gone
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
 
 
 @asynccontextmanager
@@ -172,40 +128,19 @@ async def start(config: Config, environ: Mapping[str, str], stop: Stop) -> Async
         await add_days(database, clock.now())  # before anything is logged, so that the first rows have their day
         listener = await stack.enter_async_context(Listener(database))
         sender = await stack.enter_async_context(ObservedSender())
-        catalog = PolicySource(_catalog_source(config, environ, sender))
+        catalog = PolicySource(configured_models(config, environ, sender.fetch))
         await catalog.start()
         await catalog.refresh(database)
         duties = Duties(clock, random.Random())
         stack.push_async_callback(duties.stop)
-        log_duty = keeping_log(database, lambda: settings.current.request_log_retention_days)
-        following = (catalog.following(database, listener), settings.following(database, listener))
-        for duty in (*catalog.duties(), *following, log_duty):
-            duties.repeat(duty)
         pulse = _pulse(config, database)
-        dispatcher = _dispatcher(sender, settings, catalog)
+        dispatcher = ObservedDispatcher(sender, rules=lambda: rules_in_force(settings.current, catalog.off))
         pulse.gauges.append(lambda: dispatcher.gauges(catalog.current.models))
-        process = process_name()
-        duties.repeat(HealthReporter(database, dispatcher, process).duty())
-        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process, listener, pulse, oidc)
+        parts = _Parts(config, database, settings, catalog, dispatcher, clock, process_name(), listener, pulse, oidc)
+        _repeat_upkeep(parts, duties)
         running = await _open_doors(parts, duties, stop, stack)
         _begin_pulse(parts, duties, stop)
         yield running
-
-
-def _dispatcher(sender: Sender, settings: SettingsSource, catalog: PolicySource) -> ObservedDispatcher:
-    def rules() -> Rules:
-        now = settings.current
-        breaker = (now.routing_breaker_failures, now.routing_breaker_seconds)
-        return _rules(breaker, now.routing_affinity_minutes, catalog.off)
-
-    return ObservedDispatcher(sender, rules=rules)
-
-
-@lru_cache(maxsize=1)  # asked for several times in every call
-def _rules(breaker: tuple[int, int], affinity_minutes: int, off: frozenset[tuple[str, str]]) -> Rules:
-    failures, seconds = breaker
-    rules = BreakerRules(failures, float(seconds), max(float(seconds), LONGEST))
-    return Rules(rules, affinity_minutes * 60.0, off)
 
 
 @dataclass(frozen=True)
@@ -220,6 +155,23 @@ class _Parts:
     listener: Listener
     pulse: Pulse
     oidc: OidcConfig | None
+
+    def moment(self) -> Moment:
+        """What decides, now, why a batch waits."""
+        return Moment(self.clock.now(), self.settings.current.batch_min_role)
+
+
+def _repeat_upkeep(parts: _Parts, duties: Duties) -> None:
+    """What every process keeps true, whatever its role: models, settings, days of the request log, news of routes."""
+    database, settings, catalog = parts.database, parts.settings, parts.catalog
+    for duty in (
+        *catalog.duties(),
+        catalog.following(database, parts.listener),
+        settings.following(database, parts.listener),
+        keeping_log(database, lambda: settings.current.request_log_retention_days),
+        HealthReporter(database, parts.dispatcher, parts.process).duty(),
+    ):
+        duties.repeat(duty)
 
 
 def _pulse(config: Config, database: Database) -> Pulse:
@@ -254,18 +206,6 @@ def _begin_pulse(parts: _Parts, duties: Duties, stop: Stop) -> None:
     stop.then = pulse.stop
 
 
-def _catalog_source(config: Config, environ: Mapping[str, str], sender: Sender) -> CatalogSource:
-    upstreams = [
-        *(Upstream(url, "chat") for url in config.upstreams),
-        *(Upstream(url, "embedding") for url in config.embedding_upstreams),
-    ]
-    if config.models is not None:
-        return FileSource(config.models, environ)
-    if upstreams:
-        return UpstreamSource(upstreams, sender.fetch, self_hosted=config.self_hosted)
-    return FixedSource()
-
-
 async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExitStack) -> Running:
     """Start the worker and the HTTP server, as the role wants; on the way out they stop first."""
     config, url, admin_key, setup_code = parts.config, None, None, None
@@ -281,7 +221,7 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         setup_code = None if parts.oidc else await ensure_code(parts.database, parts.clock.now())
         server = HttpServer(build_api(_gateway(parts, duties, stop)), listener, config.trusted_proxies)
         served.append(duties.watch(await server.start()))
-    stack.push_async_callback(_close_doors, server, served, stop)
+    stack.push_async_callback(close_doors, server, served, stop)
     return Running(url, place(config), parts.catalog, admin_key, setup_code, duties.ended)
 
 
@@ -301,7 +241,7 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
         parts.database,
         seconds=config.worker_lease_seconds,
         beat=config.worker_heartbeat_seconds,
-        locks=LifeLocks(_locks_folder(config)),
+        locks=LifeLocks(locks_folder(config)),
     )
     worker = Worker(context, lease, grace_seconds=GRACE_SECONDS)
     parts.pulse.loops.append(worker.loops)
@@ -309,23 +249,11 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
     return duties.start("worker", worker.run(stop.asked), worker.check)
 
 
-def _locks_folder(config: Config) -> Path:
-    """Where the workers of a host see each other live: beside the embedded server, or in a folder of the user's own."""
-    if config.database_url is None:
-        return config.data_dir / "workers"
-    return Path(tempfile.gettempdir()) / f"ebbtide-workers-{os.geteuid()}"
-
-
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
-    config, authenticator = parts.config, Authenticator(parts.database, parts.clock)
+    authenticator = Authenticator(parts.database, parts.clock)
     sessions = Sessions(parts.database, parts.clock, parts.settings, Passwords())
     interactive = _interactive(parts, duties, stop)
-    duties.repeat(LoadReporter(parts.database, parts.dispatcher, parts.process).duty())
     duties.repeat(authenticator.uses.duty())
-
-    def moment() -> Moment:
-        """What decides, now, why a batch waits."""
-        return Moment(parts.clock.now(), parts.settings.current.batch_min_role)
 
     return Gateway(
         database=parts.database,
@@ -338,13 +266,13 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         dispatcher=parts.dispatcher,
         interactive=interactive,
         clock=parts.clock,
-        moment=moment,
-        watch=Watch(parts.database, moment, stop.asked),
+        moment=parts.moment,
+        watch=Watch(parts.database, parts.moment, stop.asked),
         failed_uploads=FailedUploads(),
         openapi=build_document(ENDPOINTS),
         pulse=parts.pulse,
         backlog=BacklogSource(parts.database),
-        metrics_token=config.metrics_token,
+        metrics_token=parts.config.metrics_token,
     )
 
 
@@ -352,71 +280,18 @@ def _interactive(parts: _Parts, duties: Duties, stop: Stop) -> Interactive:
     log = RequestLog(parts.database, parts.process, Captures(lambda: parts.settings.current.db_store_full_content))
     purse = Purse(parts.database, parts.settings, parts.clock, parts.process)
     slots = Slots(parts.database, parts.process)
-    for duty in (log.duty(), purse.duty(parts.listener), slots.duty(parts.listener)):
+    load = LoadReporter(parts.database, parts.dispatcher, parts.process)
+    for duty in (log.duty(), purse.duty(parts.listener), slots.duty(parts.listener), load.duty()):
         duties.repeat(duty)
     admission = Admission(purse, slots, parts.clock)
     return Interactive(parts.dispatcher, admission, log, parts.clock, stop.asked.is_set)
 
 
-async def _close_doors(server: HttpServer | None, served: list[asyncio.Task[None]], stop: Stop) -> None:
-    """Let what runs finish within the grace period, or break it off as soon as that is asked for."""
-    stop.asked.set()
-    if server is not None:
-        server.stop(GRACE_SECONDS)
-    finishing = asyncio.create_task(_all_ended(served))
-    hurry = asyncio.create_task(stop.at_once.wait())
-    await asyncio.wait({finishing, hurry}, return_when=asyncio.FIRST_COMPLETED)
-    hurry.cancel()
-    if finishing.done():
-        return
-    if server is not None:
-        server.stop(0)
-    for task in served:
-        if task.get_name() != "http":
-            task.cancel()
-    await finishing
-
-
-async def _all_ended(tasks: Sequence[asyncio.Task[None]]) -> bool:
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return True
-
-
-async def _first(*events: asyncio.Event) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in events]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
+def _say(line: str) -> None:
+    with suppress(BrokenPipeError):  # whoever read the greeting may have gone
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
 def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def greeting(running: Running) -> str:
-    """What the operator reads at start; a first administrator's key is in it, and nowhere else ever again."""
-    catalog = running.catalog.current
-    lines = [f"Ebbtide {__version__}" + (f" answers at {running.url}" if running.url else " works on batches")]
-    lines.append(f"  data: {running.place}")
-    for model in catalog.models:
-        batch = sum(route.batch_allowed for route in model.routes)
-        lines.append(f"  model: {model.id} ({model.type}), routes: {len(model.routes)}, of them for batches: {batch}")
-    lines += [f"  note: {notice}" for notice in (*running.catalog.notices, *_warnings(running.catalog))]
-    if running.admin_key is not None:
-        lines.append(f"  first administrator's API key, shown only now: {running.admin_key}")
-    if running.setup_code is not None:
-        lines.append(f"  set-up code for the first sign-in, good once: {running.setup_code}")
-    return "\n".join([*lines, "Ready. Ctrl-C stops it in good order, a second one at once.", ""])
-
-
-def _warnings(source: CatalogSource) -> list[str]:
-    catalog = source.current
-    if not catalog.models:
-        if source.notices:  # servers that are waited for, told there
-            return []
-        return ["There are no models yet: name a models file (--models) or a server (--upstream)."]
-    return [
-        f"Batches may not use {model.id}: none of its routes is local or declared as self_hosted."
-        for model in catalog.models
-        if not model.has_batch_route
-    ]

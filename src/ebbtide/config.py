@@ -7,20 +7,18 @@ A flag wins over the environment, the environment over the default. Run-time set
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from ebbtide.errors import SetupError
+from ebbtide.parsers import choice, http_urls, networks, number, path, postgres_url, seconds, switch, token
 from ebbtide.storage.embedded import default_data_dir
 
 PREFIX: Final = "EBBTIDE_"
 ProcessRole: TypeAlias = Literal["api", "worker", "all"]
-_DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 LogFormat: TypeAlias = Literal["auto", "json", "console"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -46,105 +44,36 @@ class Option:
         return PREFIX + self.field.upper()
 
 
-def _number(lowest: int, highest: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
-            raise ValueError(f"a whole number from {lowest} to {highest}")
-        return int(text)
-
-    return parse
-
-
-def _seconds(lowest: float, highest: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        if not (_DECIMAL.fullmatch(text) and lowest <= float(text) <= highest):
-            raise ValueError(f"a number of seconds from {lowest:g} to {highest:g}")
-        return float(text)
-
-    return parse
-
-
-def _switch(text: str) -> bool:
-    word = text.lower()
-    if word not in {"1", "true", "on", "yes", "0", "false", "off", "no"}:
-        raise ValueError("on or off")
-    return word in {"1", "true", "on", "yes"}
-
-
-def _choice(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.lower() not in choices:
-            raise ValueError(", ".join(choices[:-1]) + f" or {choices[-1]}")
-        return text.lower()
-
-    return parse
-
-
-def _path(text: str) -> Path:
-    return Path(text).expanduser().absolute()
-
-
-def _postgres_url(text: str) -> str:
-    if not text.startswith(("postgres://", "postgresql://")):
-        raise ValueError("a URL of the form postgresql://user:password@host:5432/database")
-    return text
-
-
-def _token(text: str) -> str:
-    if len(text) < 16 or not (text.isascii() and text.isprintable()) or " " in text:
-        raise ValueError("16 or more characters of ASCII without blanks")
-    return text
-
-
-def _http_url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError("http:// or https:// URLs such as http://127.0.0.1:8000/v1")
-    return text.rstrip("/")
-
-
-def _http_urls(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_http_url(part.strip()) for part in text.split(",") if part.strip()))
-
-
-def _networks(text: str) -> tuple[str, ...]:
-    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    try:
-        for part in parts:
-            ip_network(part)
-    except ValueError:
-        raise ValueError("IP addresses or networks such as 10.0.0.0/8, separated by commas") from None
-    return parts
-
-
 OPTIONS: Final[tuple[Option, ...]] = (
     Option("host", "--host", "127.0.0.1", "The address the HTTP server listens on.", str),
-    Option("port", "--port", "8080", "The port the HTTP server listens on; 0 takes any free one.", _number(0, 65_535)),
+    Option(
+        "port",
+        "--port",
+        "8080",
+        "The port the HTTP server listens on; 0 takes any free one.",
+        number(0, 65_535),
+    ),
     Option(
         "role",
         "--role",
         "all",
         "What a process does: `api` answers HTTP, `worker` runs batches, `all` does both.",
-        _choice("api", "worker", "all"),
+        choice("api", "worker", "all"),
     ),
-    Option("processes", "--processes", "1", "How many such processes to run on this machine.", _number(1, 256)),
+    Option("processes", "--processes", "1", "How many such processes to run on this machine.", number(1, 256)),
     Option(
         "models",
         "--models",
         None,
         "The models file (YAML), taken up again whenever it changes. Without it: the models of the upstreams given.",
-        _path,
+        path,
     ),
     Option(
         "upstreams",
         "--upstream",
         None,
         "A server whose models serve chat, as its base URL; may be repeated, in the environment separated by commas.",
-        _http_urls,
+        http_urls,
         repeats=True,
     ),
     Option(
@@ -152,7 +81,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "--embedding-upstream",
         None,
         "The same for servers whose models serve embeddings.",
-        _http_urls,
+        http_urls,
         repeats=True,
     ),
     Option(
@@ -161,21 +90,21 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "off",
         "Says that the upstreams given are one's own servers although they are not on this machine, "
         "so that batches may use them.",
-        _switch,
+        switch,
     ),
     Option(
         "database_url",
         "--database-url",
         None,
         "A PostgreSQL server (15 or newer), as a URL. Without it: a server of its own, kept in the data folder.",
-        _postgres_url,
+        postgres_url,
     ),
     Option(
         "database_listen_url",
         "--database-listen-url",
         None,
         "A direct URL of the same database for LISTEN, where the main URL leads through a pooler in transaction mode.",
-        _postgres_url,
+        postgres_url,
     ),
     Option(
         "data_dir",
@@ -183,28 +112,28 @@ OPTIONS: Final[tuple[Option, ...]] = (
         None,
         "The folder that holds the embedded server's data. Without it: a folder of the user's own "
         "(for root, `/var/lib/ebbtide`).",
-        _path,
+        path,
     ),
     Option(
         "worker_lease_seconds",
         "--worker-lease-seconds",
         "120",
         "How long a worker may be out of touch with the database, in seconds, before others take its requests over.",
-        _seconds(1, 3_600),
+        seconds(1, 3_600),
     ),
     Option(
         "worker_heartbeat_seconds",
         "--worker-heartbeat-seconds",
         "15",
         "How often a worker prolongs its lease, in seconds; at most a third of it.",
-        _seconds(0.1, 1_200),
+        seconds(0.1, 1_200),
     ),
     Option(
         "webhook_ca_file",
         "--webhook-ca-file",
         None,
         "A file of certificate authorities (PEM) that webhook endpoints may be vouched for by, beside the system's.",
-        _path,
+        path,
     ),
     Option(
         "trusted_proxies",
@@ -212,7 +141,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         None,
         "The addresses or networks of reverse proxies, separated by commas, whose `X-Forwarded-For` and "
         "`X-Forwarded-Proto` are believed. Without it: nobody's.",
-        _networks,
+        networks,
     ),
     Option(
         "secure_cookies",
@@ -220,14 +149,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "off",
         "Marks the session cookie as Secure although the gateway itself is reached by plain HTTP; "
         "by HTTPS it always is.",
-        _switch,
+        switch,
     ),
     Option(
         "log_level",
         "--log-level",
         "info",
         "The least grave events that are logged: `debug`, `info`, `warning` or `error`.",
-        _choice("debug", "info", "warning", "error"),
+        choice("debug", "info", "warning", "error"),
     ),
     Option(
         "log_format",
@@ -235,7 +164,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "auto",
         "How events are logged, to standard error: `json`, one object a line, `console` for people to read, or `auto`: "
         "`console` on a terminal, else `json`.",
-        _choice("auto", "json", "console"),
+        choice("auto", "json", "console"),
     ),
     Option(
         "metrics_token",
@@ -243,12 +172,19 @@ OPTIONS: Final[tuple[Option, ...]] = (
         None,
         "What a scraper may present at `/metrics` as `Authorization: Bearer`, 16 characters or more. Without it, only "
         "administrators' keys open it.",
-        _token,
+        token,
     ),
-    Option("socket_fd", None, None, "A listening socket handed over by a parent.", _number(3, 65_535), internal=True),
-    Option("parent_fd", None, None, "Closes when the parent process ends.", _number(3, 65_535), internal=True),
-    Option("family_dir", None, None, "The folder that the processes behind a port share.", _path, internal=True),
-    Option("place", None, "0", "The number of this process among them.", _number(0, 255), internal=True),
+    Option(
+        "socket_fd",
+        None,
+        None,
+        "A listening socket handed over by a parent.",
+        number(3, 65_535),
+        internal=True,
+    ),
+    Option("parent_fd", None, None, "Closes when the parent process ends.", number(3, 65_535), internal=True),
+    Option("family_dir", None, None, "The folder that the processes behind a port share.", path, internal=True),
+    Option("place", None, "0", "The number of this process among them.", number(0, 255), internal=True),
 )
 
 
@@ -342,7 +278,7 @@ def _text(value: object) -> str:
 
 def _shown(option: Option, text: str) -> str:
     """The value as a message may carry it: a URL may hold a password."""
-    return "the value given" if option.parse in (_postgres_url, _token) or "@" in text else repr(text)
+    return "the value given" if option.parse in (postgres_url, token) or "@" in text else repr(text)
 
 
 def place(config: Config) -> str:

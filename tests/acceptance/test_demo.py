@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -58,6 +59,19 @@ def key_in(said: str) -> str:
     return found[1]
 
 
+def sign_in(port: int, said: str) -> int:
+    """The status of signing in to the console as the demo says one can."""
+    found = re.search(rf"http://127.0.0.1:{port}/console   \(sign in as (\w+), password (\S+)\)", said)
+    assert found, said
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/session",
+        data=json.dumps({"name": found[1], "password": found[2]}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return int(answer.status)
+
+
 def status(port: int, key: str) -> int:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/models", headers={"Authorization": f"Bearer {key}"})
     with urllib.request.urlopen(request, timeout=30) as answer:
@@ -70,11 +84,14 @@ def test_the_demo_runs_again_after_it_was_killed(data_dir: Path, port: int) -> N
         key = key_in(said)
         assert "200: 200 completed, 0 failed" in said
         assert status(port, key) == 200
+        assert sign_in(port, said) == 200
         process.kill()
         process.wait()
     wait_until_free(port)
     with demo(data_dir, port) as process:
-        assert key_in(until_it_serves(process)) == key
+        said = until_it_serves(process)
+        assert key_in(said) == key
+        assert sign_in(port, said) == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
     with pytest.raises(urllib.error.URLError):

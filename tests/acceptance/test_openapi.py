@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -100,6 +101,7 @@ def asking(operation: Any, known: Known) -> Callable[[], None]:
     return ask
 
 
+@pytest.mark.timeout(300)  # hundreds of requests, of all kinds
 async def test_no_request_fails_the_gateway_or_is_answered_as_it_does_not_say(
     database_url: str, tmp_path: Path
 ) -> None:

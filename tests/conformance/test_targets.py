@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 from anthropic.types import Message
+from google.genai.types import GenerateContentResponse, SingleEmbedContentResponse
 from openai.types import CreateEmbeddingResponse
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
@@ -28,6 +29,7 @@ class Case:
     body: Callable[[str], dict[str, Any]]
     read: Callable[[Any], Any]
     headers: tuple[tuple[str, str], ...] = ()
+    named: str | None = "model"  # where an answer names its model
 
     def line(self, custom_id: str, text: str) -> dict[str, Any]:
         return {"custom_id": custom_id, "method": "POST", "url": self.url, "body": self.body(text)}
@@ -53,6 +55,18 @@ CASES: Final = {
         lambda text: {"model": "chat-1", "max_tokens": 50, "messages": said(text)},
         Message.model_validate,
         (("anthropic-version", "2023-06-01"),),
+    ),
+    "gemini": Case(
+        "/v1beta/models:generateContent",
+        lambda text: {"model": "chat-1", "contents": [{"role": "user", "parts": [{"text": text}]}]},
+        GenerateContentResponse.model_validate,
+        named="modelVersion",
+    ),
+    "gemini_embed": Case(
+        "/v1beta/models:embedContent",
+        lambda text: {"model": "embed-1", "content": {"parts": [{"text": text}]}},
+        lambda body: SingleEmbedContentResponse.model_validate({"embedding": body["embedding"]}),
+        named=None,
     ),
 }
 
@@ -107,7 +121,8 @@ async def test_a_batch_of_good_and_bad_requests(gateway: TestGateway, target: st
     good, bad = sorted(page, key=lambda result: result["status"])
     assert (good["custom_id"], good["status"], good["error"]) == ("good", "completed", None)
     case.read(good["response"]["body"])
-    assert good["response"]["body"]["model"] == case.body("")["model"]
+    if case.named is not None:
+        assert good["response"]["body"][case.named] == case.body("")["model"]
     assert (bad["custom_id"], bad["status"], bad["response"]) == ("bad", "failed", None)
     assert (bad["error"]["code"], bad["error"]["status"]) == ("invalid_request", 400)
     exported = (await gateway.call("GET", f"/v1/batches/{batch['id']}/output.jsonl")).body

@@ -121,7 +121,7 @@ async def deployment(
     folder: Path = tmp_path_factory.mktemp("console")
     models = models_file(
         folder,
-        chat_model(upstream.url, pricing={"input": 1, "output": 2}),
+        chat_model(upstream.url, pricing={"input": 1, "output": 2}, aliases=["fast"]),
         chat_model(upstream.url, "org/for-admins", min_role="admin"),
         embedding_model(upstream.url),
     )

@@ -11,7 +11,17 @@ from tests.console.conftest import Deployment, Person
 from tests.gateway import request_line
 
 AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
-PATHS = ("/", "/batches", "/batches/{batch}", "/keys", "/usage", "/webhook", "/quickstart", "/no-such-page")
+PATHS = (
+    "/",
+    "/batches",
+    "/batches/{batch}",
+    "/batches/new",
+    "/keys",
+    "/usage",
+    "/webhook",
+    "/quickstart",
+    "/no-such-page",
+)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _SERIOUS = ("serious", "critical")
 _RUN = """async () => {

@@ -780,6 +780,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/upload/v1beta/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Begin an upload in parts; x-goog-upload-url tells where they go */
+        post: operations["start_gemini_upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/upload/v1beta/files/{secret}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a part of an upload, or end it; the secret in the path stands for a key */
+        post: operations["continue_gemini_upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/user": {
         parameters: {
             query?: never;
@@ -808,6 +842,23 @@ export interface paths {
         get: operations["get_batch_capabilities"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/user/batch-checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Check a file's lines without storing, running or billing anything */
+        post: operations["check_batch"];
         delete?: never;
         options?: never;
         head?: never;
@@ -874,6 +925,23 @@ export interface paths {
         };
         /** Search a batch's requests, with their answers */
         get: operations["list_user_batch_requests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/user/batches/{id}/unfinished.jsonl": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Export an ended batch's failed, expired and cancelled requests as an input file */
+        get: operations["export_user_batch_unfinished"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1437,6 +1505,263 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1beta/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List your batches that were made through Gemini's API, newest first */
+        get: operations["list_gemini_batches"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/batches/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a batch, with its answers once it has ended */
+        get: operations["get_gemini_batch"];
+        put?: never;
+        post?: never;
+        /** Delete a batch with its results */
+        delete: operations["delete_gemini_batch"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/batches/{id}:cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancel a batch */
+        post: operations["cancel_gemini_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List your files, in Gemini's shape */
+        get: operations["list_gemini_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/files/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a file, in Gemini's shape */
+        get: operations["get_gemini_file"];
+        put?: never;
+        post?: never;
+        /** Delete a file */
+        delete: operations["delete_gemini_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/files/{id}:download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Download a file */
+        get: operations["download_gemini_file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the models you may use, in Gemini's shape */
+        get: operations["list_gemini_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a model, in Gemini's shape */
+        get: operations["get_gemini_model"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:asyncBatchEmbedContent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a batch of embedContent requests */
+        post: operations["async_batch_embed_content"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:batchEmbedContents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Embed several texts */
+        post: operations["batch_embed_contents"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:batchGenerateContent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a batch of generateContent requests */
+        post: operations["batch_generate_content"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:countTokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Count the tokens of a request, on models whose server does */
+        post: operations["count_content_tokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:embedContent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Embed a text */
+        post: operations["embed_content"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:generateContent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Generate content */
+        post: operations["generate_content"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:streamGenerateContent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Generate content as a stream */
+        post: operations["stream_generate_content"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1693,6 +2018,24 @@ export interface components {
             window_hours: number | null;
         };
         /**
+         * BatchCheck
+         * @description What was found. `model` is the canonical name of the one model, null where there are problems; of these the
+         *     first 1,000 are listed, as in a batch's `errors`. `sha256` is that of the bytes that were checked.
+         */
+        BatchCheck: {
+            key_id: string;
+            model: string | null;
+            /**
+             * @default batch_check
+             * @enum {unknown}
+             */
+            object: "batch_check";
+            problem_count: number;
+            problems: components["schemas"]["LineProblem"][];
+            requests: number;
+            sha256: string;
+        };
+        /**
          * BatchChoice
          * @description True allows batch work on the route, false forbids it, null lets it follow the locality again.
          */
@@ -1712,6 +2055,10 @@ export interface components {
              * @enum {unknown}
              */
             object: "batch.deleted";
+        };
+        /** BatchEmbedContents */
+        BatchEmbedContents: {
+            requests: components["schemas"]["EmbedContent"][];
         };
         /**
          * BatchErrorGroup
@@ -1907,6 +2254,13 @@ export interface components {
             response: components["schemas"]["ResultResponse"] | null;
             status: string;
         };
+        /** BatchStats */
+        BatchStats: {
+            failedRequestCount: string;
+            pendingRequestCount: string;
+            requestCount: string;
+            successfulRequestCount: string;
+        };
         /** BatchSummary */
         BatchSummary: {
             /**
@@ -1947,6 +2301,14 @@ export interface components {
             output_tokens: number;
             output_tokens_details: components["schemas"]["OutputTokensDetails"];
             total_tokens: number;
+        };
+        /** BatchWish */
+        BatchWish: {
+            /** @default null */
+            displayName: string | null;
+            inputConfig: components["schemas"]["InputConfig"];
+            /** @default null */
+            priority: string | number | null;
         };
         /**
          * Budgets
@@ -2040,6 +2402,14 @@ export interface components {
             object: "setting.deleted";
             setting: components["schemas"]["ConfigEntry"] | null;
         };
+        /** Content */
+        Content: {
+            parts: {
+                [key: string]: unknown;
+            }[];
+            /** @default user */
+            role: string;
+        };
         /**
          * ContentObject
          * @description A request's body and its answer's, a stream's put together: as text, of each at most the first MiB.
@@ -2052,42 +2422,6 @@ export interface components {
             request: string;
             request_bytes: number;
             truncated: boolean;
-        };
-        /** CountTokens */
-        CountTokens: {
-            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
-            model: string;
-            /** @default null */
-            system: string | {
-                [key: string]: unknown;
-            }[] | null;
-            /** @default null */
-            tools: {
-                [key: string]: unknown;
-            }[] | null;
-        };
-        /**
-         * CreateBatch
-         * @description A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
-         *
-         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
-         *     how long the result files of a file's batch are wanted.
-         */
-        CreateBatch: {
-            /** @default null */
-            completion_window: string | null;
-            /** @default null */
-            endpoint: string | null;
-            /** @default null */
-            input_file_id: string | null;
-            /** @default null */
-            metadata: {
-                [key: string]: string;
-            } | null;
-            /** @default null */
-            output_seconds: number | null;
-            /** @default null */
-            requests: unknown[] | null;
         };
         /** CreateMessageBatch */
         CreateMessageBatch: {
@@ -2153,8 +2487,8 @@ export interface components {
          * BatchModel
          * @description A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
          *
-         *     `unsupported_fields` of a request's body are what no such route can carry; where `unknown_fields` is false, nor can
-         *     any carry a field that the gateway does not know.
+         *     `unsupported_fields` of a chat completion's or an embedding's body are what no such route can carry; where
+         *     `unknown_fields` is false, nor can any carry a field that the gateway does not know.
          */
         "ebbtide.api.user.batch_capabilities.BatchModel": {
             aliases: string[];
@@ -2188,10 +2522,40 @@ export interface components {
             /** @enum {unknown} */
             role: "assistant" | "system" | "user";
         };
+        /** CountTokens */
+        "ebbtide.dialects.anthropic.bodies.CountTokens": {
+            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
+            model: string;
+            /** @default null */
+            system: string | {
+                [key: string]: unknown;
+            }[] | null;
+            /** @default null */
+            tools: {
+                [key: string]: unknown;
+            }[] | null;
+        };
         /** ErrorDetail */
         "ebbtide.dialects.anthropic.errors.ErrorDetail": {
             message: string;
             type: string;
+        };
+        /**
+         * CountTokens
+         * @description countTokens': contents, or a whole request.
+         */
+        "ebbtide.dialects.gemini.wire.CountTokens": {
+            /** @default null */
+            contents: components["schemas"]["Content"][] | null;
+            /** @default null */
+            generateContentRequest: components["schemas"]["GenerateContent"] | null;
+        };
+        /**
+         * CreateBatch
+         * @description batchGenerateContent's and asyncBatchEmbedContent's.
+         */
+        "ebbtide.dialects.gemini.wire.CreateBatch": {
+            batch: components["schemas"]["BatchWish"];
         };
         /** _Message */
         "ebbtide.dialects.openai.bodies._Message": {
@@ -2215,6 +2579,29 @@ export interface components {
             param: string | null;
             type: string;
         };
+        /**
+         * CreateBatch
+         * @description A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
+         *
+         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
+         *     how long the result files of a file's batch are wanted.
+         */
+        "ebbtide.dialects.openai.requests.CreateBatch": {
+            /** @default null */
+            completion_window: string | null;
+            /** @default null */
+            endpoint: string | null;
+            /** @default null */
+            input_file_id: string | null;
+            /** @default null */
+            metadata: {
+                [key: string]: string;
+            } | null;
+            /** @default null */
+            output_seconds: number | null;
+            /** @default null */
+            requests: unknown[] | null;
+        };
         /** _Object */
         "ebbtide.dialects.openai.responses_api.checks._Object": Record<string, never>;
         /** _StreamOptions */
@@ -2222,12 +2609,27 @@ export interface components {
             /** @default null */
             include_obfuscation: boolean | null;
         };
+        /** EmbedContent */
+        EmbedContent: {
+            content: components["schemas"]["Content"];
+            /** @default null */
+            outputDimensionality: number | null;
+            /** @default null */
+            taskType: string | null;
+            /** @default null */
+            title: string | null;
+        };
         /** Embeddings */
         Embeddings: {
             /** @description Any JSON */
             input: unknown;
             model: string;
         };
+        /**
+         * Empty
+         * @description `{}`.
+         */
+        Empty: Record<string, never>;
         /**
          * ErrorBody
          * @description `{"error": {"message", "type", "param", "code"}}`; `code` is the HTTP status where no string code is named.
@@ -2276,6 +2678,132 @@ export interface components {
             status_details: null;
         };
         /**
+         * FileWish
+         * @description What a caller says of a file that is to come.
+         */
+        FileWish: {
+            /** @default null */
+            displayName: string | null;
+            /** @default null */
+            mimeType: string | null;
+            /** @default null */
+            name: string | null;
+            /**
+             * @description Any JSON
+             * @default null
+             */
+            sizeBytes: unknown;
+        };
+        /**
+         * GeminiBatch
+         * @description The metadata of a batch's operation; counts are strings, as 64-bit numbers are in this API.
+         */
+        GeminiBatch: {
+            /** @default type.googleapis.com/google.ai.generativelanguage.v1main.GenerateContentBatch */
+            "@type": string;
+            batchStats: components["schemas"]["BatchStats"];
+            createTime: string;
+            /** @default  */
+            displayName: string;
+            endTime?: string;
+            inputConfig?: {
+                [key: string]: string;
+            };
+            model: string;
+            name: string;
+            output?: unknown;
+            /** @default 0 */
+            priority: string;
+            /** @enum {unknown} */
+            state: "BATCH_STATE_CANCELLED" | "BATCH_STATE_EXPIRED" | "BATCH_STATE_FAILED" | "BATCH_STATE_PENDING" | "BATCH_STATE_RUNNING" | "BATCH_STATE_SUCCEEDED";
+            updateTime: string;
+        };
+        /**
+         * GeminiFailure
+         * @description `code` is one of google.rpc.Code.
+         */
+        GeminiFailure: {
+            code: number;
+            message: string;
+        };
+        /**
+         * GeminiFile
+         * @description A stored file; `sha256Hash` is base64 of the digest.
+         */
+        GeminiFile: {
+            createTime: string;
+            displayName: string;
+            downloadUri: string;
+            expirationTime?: string;
+            /** @default application/jsonl */
+            mimeType: string;
+            name: string;
+            sha256Hash: string;
+            sizeBytes: string;
+            /** @enum {unknown} */
+            source: "GENERATED" | "UPLOADED";
+            /**
+             * @default ACTIVE
+             * @enum {unknown}
+             */
+            state: "ACTIVE";
+            updateTime: string;
+            uri: string;
+        };
+        /** GeminiFiles */
+        GeminiFiles: {
+            files: components["schemas"]["GeminiFile"][];
+            nextPageToken?: string;
+        };
+        /** GeminiModel */
+        GeminiModel: {
+            /** @default  */
+            description: string;
+            displayName: string;
+            inputTokenLimit?: number;
+            name: string;
+            outputTokenLimit?: number;
+            /** @default [] */
+            supportedGenerationMethods: string[];
+            /** @default  */
+            version: string;
+        };
+        /** GeminiModels */
+        GeminiModels: {
+            /** @default [] */
+            models: components["schemas"]["GeminiModel"][];
+            nextPageToken?: string;
+        };
+        /**
+         * GenerateContent
+         * @description generateContent's and streamGenerateContent's.
+         */
+        GenerateContent: {
+            contents: components["schemas"]["Content"][];
+            /** @default null */
+            generationConfig: {
+                [key: string]: unknown;
+            } | null;
+            /** @default null */
+            safetySettings: {
+                [key: string]: unknown;
+            }[] | null;
+            /** @default null */
+            systemInstruction: components["schemas"]["Content"] | null;
+            /** @default null */
+            toolConfig: {
+                [key: string]: unknown;
+            } | null;
+            /** @default null */
+            tools: {
+                [key: string]: unknown;
+            }[] | null;
+        };
+        /** GoogleError */
+        GoogleError: {
+            error: components["schemas"]["Status"];
+        };
+        /**
          * Health
          * @description The process answers.
          */
@@ -2296,6 +2824,30 @@ export interface components {
             created_at: string;
             issuer: string;
             subject: string;
+        };
+        /** InlinedRequest */
+        InlinedRequest: {
+            /** @default null */
+            metadata: {
+                [key: string]: unknown;
+            } | null;
+            request: {
+                [key: string]: unknown;
+            };
+        };
+        /** InlinedRequests */
+        InlinedRequests: {
+            requests: components["schemas"]["InlinedRequest"][];
+        };
+        /**
+         * InputConfig
+         * @description One of both.
+         */
+        InputConfig: {
+            /** @default null */
+            fileName: string | null;
+            /** @default null */
+            requests: components["schemas"]["InlinedRequests"] | null;
         };
         /** InputTokensDetails */
         InputTokensDetails: {
@@ -2362,6 +2914,18 @@ export interface components {
             prompt_tokens: number;
             requests: number;
             source: string;
+        };
+        /**
+         * LineProblem
+         * @description One thing wrong with a file, in the shape of OpenAI's `errors.data[]`.
+         */
+        LineProblem: {
+            code: string;
+            /** @default null */
+            line: number | null;
+            message: string;
+            /** @default null */
+            param: string | null;
         };
         /**
          * ListPage[AccountObject]
@@ -2878,6 +3442,22 @@ export interface components {
             kind: "batch_model_waiting";
             model_id: string;
         };
+        /**
+         * Operation
+         * @description A batch. `error` and `response` are never told together.
+         */
+        Operation: {
+            done: boolean;
+            error?: components["schemas"]["GeminiFailure"];
+            metadata: components["schemas"]["GeminiBatch"];
+            name: string;
+            response?: unknown;
+        };
+        /** Operations */
+        Operations: {
+            nextPageToken?: string;
+            operations: components["schemas"]["Operation"][];
+        };
         /** OutputTokensDetails */
         OutputTokensDetails: {
             reasoning_tokens: number;
@@ -3262,6 +3842,20 @@ export interface components {
             keys: components["schemas"]["KeyPeriods"][];
             month: components["schemas"]["Period"];
         };
+        /** StartUpload */
+        StartUpload: {
+            /** @default null */
+            file: components["schemas"]["FileWish"] | null;
+        };
+        /**
+         * Status
+         * @description What went wrong; `code` is an HTTP status.
+         */
+        Status: {
+            code: number;
+            message: string;
+            status: string;
+        };
         /**
          * StoredObject
          * @description One request of a batch as it was submitted, with what became of it so far.
@@ -3310,6 +3904,13 @@ export interface components {
             since: string | null;
             /** @enum {unknown} */
             state: "closed" | "half_open" | "open";
+        };
+        /**
+         * UploadedFile
+         * @description The answer of an upload that is whole.
+         */
+        UploadedFile: {
+            file: components["schemas"]["GeminiFile"];
         };
         /**
          * Usage
@@ -4201,7 +4802,7 @@ export interface operations {
                 /** @description Only batches of this status */
                 status?: "any" | "validating" | "in_progress" | "finalizing" | "cancelling" | "cancelled" | "completed" | "expired" | "failed";
                 /** @description Only batches for this target */
-                target?: "any" | "chat" | "embeddings" | "responses" | "messages";
+                target?: "any" | "chat" | "embeddings" | "responses" | "messages" | "gemini" | "gemini_embed";
             };
             header?: never;
             path?: never;
@@ -6436,7 +7037,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CountTokens"];
+                "application/json": components["schemas"]["ebbtide.dialects.anthropic.bodies.CountTokens"];
             };
         };
         responses: {
@@ -7307,6 +7908,169 @@ export interface operations {
             };
         };
     };
+    start_gemini_upload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StartUpload"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    continue_gemini_upload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                secret: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadedFile"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
     get_user: {
         parameters: {
             query?: never;
@@ -7374,6 +8138,87 @@ export interface operations {
             };
             /** @description Unauthorized */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    check_batch: {
+        parameters: {
+            query?: {
+                /** @description The endpoint that every line is for */
+                endpoint?: "/v1/chat/completions" | "/v1/embeddings";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/jsonl": string;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchCheck"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7631,6 +8476,82 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    export_user_batch_unfinished: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8552,7 +9473,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CreateBatch"];
+                "application/json": components["schemas"]["ebbtide.dialects.openai.requests.CreateBatch"];
             };
         };
         responses: {
@@ -10316,7 +11237,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CountTokens"];
+                "application/json": components["schemas"]["ebbtide.dialects.anthropic.bodies.CountTokens"];
             };
         };
         responses: {
@@ -10850,6 +11771,1399 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_gemini_batches: {
+        parameters: {
+            query?: {
+                /** @description Entries in a page */
+                pageSize?: number;
+                /** @description The nextPageToken of the page before */
+                pageToken?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Operations"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    get_gemini_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Operation"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    delete_gemini_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    cancel_gemini_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    list_gemini_files: {
+        parameters: {
+            query?: {
+                /** @description Entries in a page */
+                pageSize?: number;
+                /** @description The nextPageToken of the page before */
+                pageToken?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GeminiFiles"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    get_gemini_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GeminiFile"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    delete_gemini_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    download_gemini_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": string;
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    list_gemini_models: {
+        parameters: {
+            query?: {
+                /** @description Entries in a page */
+                pageSize?: number;
+                /** @description The nextPageToken of the page before */
+                pageToken?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GeminiModels"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    get_gemini_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GeminiModel"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    async_batch_embed_content: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Sent again with the same request, answers the batch that the first call created */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CreateBatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Operation"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    batch_embed_contents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BatchEmbedContents"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    batch_generate_content: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Sent again with the same request, answers the batch that the first call created */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CreateBatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Operation"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    count_content_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CountTokens"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    embed_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmbedContent"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    generate_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GenerateContent"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+        };
+    };
+    stream_generate_content: {
+        parameters: {
+            query?: {
+                /** @description sse: server-sent events; else the stream is one JSON array */
+                alt?: "sse" | "json";
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GenerateContent"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GoogleError"];
                 };
             };
         };

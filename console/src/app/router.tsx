@@ -49,6 +49,7 @@ export const router = createBrowserRouter(
           children: [
             { index: true, lazy: () => import('../pages/overview') },
             { path: 'batches', lazy: () => import('../pages/batches') },
+            { path: 'batches/new', lazy: () => import('../pages/create') },
             { path: 'batches/:id', lazy: () => import('../pages/batch') },
             { path: 'keys', lazy: () => import('../pages/keys') },
             { path: 'usage', lazy: () => import('../pages/usage') },

@@ -71,6 +71,9 @@ function SignInForm(props: { oidc: boolean }) {
         <Button type="submit" loading={signIn.isPending} fullWidth variant={props.oidc ? 'default' : 'filled'}>
           Sign in
         </Button>
+        <Text size="xs" c="dimmed">
+          API keys are for programs. No password yet? An administrator sets one: <code>ebbtide accounts set-password NAME</code>
+        </Text>
       </Stack>
     </form>
   );

@@ -96,9 +96,11 @@ async def page_accounts(database: Database, query: AccountQuery) -> Page[Account
     async with database.connection() as conn:
         if query.after is not None and not await conn.fetchval(_Q["knows_account"], query.after):
             raise InvalidRequest("after is not the id of an account", param="after")
-        rows = await conn.fetch(
-            _Q["page_accounts"], query.after, query.search, query.role, query.state, query.limit + 1
-        )
+        filters = (query.after, query.search, query.role)
+        if query.state == "deleted":
+            rows = await conn.fetch(_Q["page_deleted_accounts"], *filters, query.limit + 1)
+        else:
+            rows = await conn.fetch(_Q["page_accounts"], *filters, query.state, query.limit + 1)
     accounts = [_account(row) for row in rows]
     return Page(accounts[: query.limit], len(accounts) > query.limit)
 

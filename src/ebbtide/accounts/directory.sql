@@ -1,16 +1,27 @@
 -- Accounts and keys as administrators and their owners list and change them.
 
 -- name: page_accounts
--- A page of living accounts, or else of deleted ones, oldest first, after the account $1; by a part of name or e-mail or
+-- A page of living accounts, oldest first, after the account $1; by a part of name or e-mail or
 -- the id ($2), role, state.
 select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency, batch_max_concurrency,
        email
 from accounts
-where (state = 'deleted') = coalesce($4 = 'deleted', false)
+where state <> 'deleted'
   and ($1::text is null or (created_at, id) > (select created_at, id from accounts where id = $1))
   and ($2::text is null or id = $2 or position(lower($2) in lower(name)) > 0 or position(lower($2) in lower(email)) > 0)
   and ($3::text is null or role = $3) and ($4::text is null or state = $4)
 order by created_at, id limit $5;
+
+-- name: page_deleted_accounts
+-- The same of deleted accounts.
+select id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency, batch_max_concurrency,
+       email
+from accounts
+where state = 'deleted'
+  and ($1::text is null or (created_at, id) > (select created_at, id from accounts where id = $1))
+  and ($2::text is null or id = $2 or position(lower($2) in lower(name)) > 0 or position(lower($2) in lower(email)) > 0)
+  and ($3::text is null or role = $3)
+order by created_at, id limit $4;
 
 -- name: get_account
 -- A living account by its id.

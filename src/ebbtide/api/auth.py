@@ -1,4 +1,5 @@
-"""Who asks: by API key (`Authorization: Bearer` or `X-API-Key`), else by the session in the console's cookie.
+"""Who asks: by API key (`Authorization: Bearer`, `X-API-Key`, `x-goog-api-key` or Gemini's `?key=`), else by the
+session in the console's cookie.
 
 Two keys that differ are refused rather than one of them picked: the caller cannot know which would pay.
 A browser sends a cookie for any site that asks it to. What changes something by cookie must therefore come from a page
@@ -14,9 +15,11 @@ from starlette.requests import Request
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.accounts.sessions import Sessions, is_csrf_token
 from ebbtide.accounts.store import Principal
+from ebbtide.api.dialect import GOOGLE_KEY, query_key
 from ebbtide.errors import Forbidden, Unauthenticated
 
 COOKIE = "ebbtide_session"
+_KEY_HEADERS = frozenset({b"x-api-key", GOOGLE_KEY.encode()})
 _SAFE = frozenset({"GET", "HEAD"})
 
 
@@ -61,12 +64,14 @@ def _one(keys: set[str]) -> str:
 
 
 def _keys(request: Request) -> set[str]:
-    keys = set()
+    keys: set[str | None] = set()
     for name, value in request.scope["headers"]:  # one look at each: every request comes by here
         if name == b"authorization":
             keys.add(_bearer(value.decode("latin-1")))
-        elif name == b"x-api-key":
+        elif name in _KEY_HEADERS:
             keys.add(value.decode("latin-1").strip())
+    if asked := query_key(request.scope):
+        keys.add(asked)
     return {key for key in keys if key}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,12 +31,27 @@ _STREAM_HEADERS: Final = {"content-type": MEDIA_TYPE, "cache-control": "no-cache
 
 
 @dataclass(frozen=True, slots=True)
+class Framing:
+    """A form in which a stream's events go out, and its media type."""
+
+    media_type: str
+    frame: Callable[[AsyncGenerator[bytes, None]], AsyncGenerator[bytes, None]]
+
+
+@dataclass(frozen=True, slots=True)
 class Spoken:
-    """A request's target, and the headers in which its dialect tells the version of its API and its betas."""
+    """A request's target, and the headers in which its dialect tells the version of its API and its betas.
+
+    Where the path says what other dialects' bodies do: `fitted` puts its model into the body, `stream` asks for a
+    stream, `framed` is the form of one that is not server-sent events.
+    """
 
     target: Target
     version: str | None = None
     beta: str | None = None
+    stream: bool = False
+    fitted: Callable[[bytes], bytes] | None = None
+    framed: Framing | None = None
 
 
 async def answer_interactive(gateway: Gateway, request: Request, principal: Principal, spoken: Spoken) -> Response:
@@ -45,7 +61,11 @@ async def answer_interactive(gateway: Gateway, request: Request, principal: Prin
     with gateway.interactive.refusals(exchange):
         ask = await _read_ask(gateway, request, exchange, spoken)
     if ask.body.stream:
-        return Streamed(gateway.interactive.stream(exchange, ask), headers=_STREAM_HEADERS)
+        events = gateway.interactive.stream(exchange, ask)
+        if spoken.framed is None:
+            return Streamed(events, headers=_STREAM_HEADERS)
+        headers = _STREAM_HEADERS | {"content-type": spoken.framed.media_type}
+        return Streamed(spoken.framed.frame(events), headers=headers)
     answered = await while_connected(request.receive, gateway.interactive.forward(exchange, ask))
     return Response(answered.body, media_type="application/json")
 
@@ -63,7 +83,7 @@ async def _read_ask(gateway: Gateway, request: Request, exchange: Exchange, spok
     raw = await read_body(request, JSON_BODY_LIMIT)
     terms = Terms(gateway.settings.current.request_limits, spoken.version)
     async with in_turn(len(raw)):
-        body = await by_weight(len(raw), CALLERS[target].parse_body, raw, terms)
+        body = await by_weight(len(raw), _parse, spoken, raw, terms)
     exchange.model, exchange.streamed = body.model, body.stream
     model = _chosen(gateway, body.model, exchange.principal)
     exchange.model = model.id
@@ -84,7 +104,15 @@ async def _read_ask(gateway: Gateway, request: Request, exchange: Exchange, spok
     )
 
 
+def _parse(spoken: Spoken, raw: bytes, terms: Terms) -> Body:
+    raw = raw if spoken.fitted is None else spoken.fitted(raw)
+    body = CALLERS[spoken.target].parse_body(raw, terms)
+    return msgspec.structs.replace(body, stream=True) if spoken.stream else body
+
+
 def _type_for(target: Target) -> str:
+    if target == "gemini_embeddings":
+        return "embedding"
     return ENDPOINT_FOR[target].model_type if target in ENDPOINT_FOR else "chat"
 
 

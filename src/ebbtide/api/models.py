@@ -26,10 +26,11 @@ LIMIT = IntegerParameter("limit", 20, 1, 1_000, "Messages API: models in a page"
 
 
 async def list_models(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    infos = list(_infos(gateway, principal))
+    asked = AFTER.read(request), BEFORE.read(request), LIMIT.read(request)  # faults are told whoever asks
     if speaks_messages(request.scope):
-        return _page(list(_infos(gateway, principal)), request)
-    names = [info.id for info in _infos(gateway, principal)]
-    return answer_json(model_list(names))
+        return _page(infos, *asked)
+    return answer_json(model_list([info.id for info in infos]))
 
 
 async def get_model(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -60,8 +61,7 @@ def _info(name: str, model: Model | None) -> ModelInfo:
     )
 
 
-def _page(infos: list[ModelInfo], request: Request) -> Response:
-    after, before, limit = AFTER.read(request), BEFORE.read(request), LIMIT.read(request)
+def _page(infos: list[ModelInfo], after: str | None, before: str | None, limit: int) -> Response:
     if after is not None and before is not None:
         raise InvalidRequest("Give after_id or before_id, not both", param="before_id")
     cursor = after or before

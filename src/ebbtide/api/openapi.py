@@ -14,10 +14,12 @@ from ebbtide.api.auth import COOKIE
 from ebbtide.api.parameters import HeaderParameter, OneOfHeader, Parameter
 from ebbtide.api.routing import Admin, Closed, Endpoint, Open, Scraped, Switched
 from ebbtide.dialects.anthropic.errors import MessagesError
+from ebbtide.dialects.gemini.errors import GoogleError
 from ebbtide.dialects.openai.errors import ErrorBody
 
 Json = dict[str, Any]
 _REF = "#/components/schemas/{name}"
+_GEMINI = ("/v1beta/", "/upload/")
 _PATH_PARAMETER = re.compile(r"{(\w+)(?::path)?}")
 # What an endpoint of each kind may answer before its handler is reached, or instead of it.
 _KEY_ERRORS: Mapping[type[Endpoint], tuple[int, ...]] = {
@@ -30,6 +32,7 @@ _KEY_ERRORS: Mapping[type[Endpoint], tuple[int, ...]] = {
 _SCHEMES: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: ebb-…"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "google": {"type": "apiKey", "in": "header", "name": "x-goog-api-key"},
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Changes need X-CSRF-Token too"},
 }
 
@@ -68,6 +71,7 @@ def _any(kind: type) -> Json:
 def _types(endpoints: Sequence[Endpoint]) -> Iterator[Any]:
     yield ErrorBody
     yield MessagesError
+    yield GoogleError
     for endpoint in endpoints:
         told = endpoint.described
         yield from (kind for kind in (told.request, told.answer, *(more for _, more in told.more)) if _is_type(kind))
@@ -83,7 +87,7 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
     operation: Json = {
         "operationId": _operation_id(endpoint),
         "summary": endpoint.summary,
-        "tags": [endpoint.path.removeprefix("/v1").split("/")[1].split(".")[0]],
+        "tags": [_tag(endpoint.path)],
         "security": [{name: []} for name in _SCHEMES] if closed else [],
         "parameters": [
             *(_path_parameter(name) for name in _PATH_PARAMETER.findall(endpoint.path)),
@@ -94,6 +98,10 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
     if told.request is not None:
         operation["requestBody"] = {"required": True, "content": _request(told.request, schemas)}
     return operation
+
+
+def _tag(path: str) -> str:
+    return "gemini" if path.startswith(_GEMINI) else path.removeprefix("/v1").split("/")[1].split(".")[0]
 
 
 def _operation_id(endpoint: Endpoint) -> str:
@@ -107,10 +115,16 @@ def _responses(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
     answers = {str(status): _response(status, kind, schemas) for status, kind in ((200, told.answer), *told.more)}
     if told.streams:
         answers["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
-    shape = MessagesError if endpoint.path.startswith(("/anthropic/", "/v1/messages")) else ErrorBody
+    shape = _error_shape(endpoint.path)
     for status in sorted((*_KEY_ERRORS[type(endpoint)], *told.errors)):
         answers.setdefault(str(status), _response(status, shape, schemas))
     return answers
+
+
+def _error_shape(path: str) -> type:
+    if path.startswith(_GEMINI):
+        return GoogleError
+    return MessagesError if path.startswith(("/anthropic/", "/v1/messages")) else ErrorBody
 
 
 def _response(status: int, kind: object, schemas: Mapping[Any, Json]) -> Json:
@@ -125,6 +139,8 @@ def _response(status: int, kind: object, schemas: Mapping[Any, Json]) -> Json:
 def _request(kind: object, schemas: Mapping[Any, Json]) -> Json:
     if isinstance(kind, Mapping):
         return {"multipart/form-data": {"schema": kind}}
+    if isinstance(kind, str):
+        return {kind: {"schema": {"type": "string", "format": "binary"}}}
     return {"application/json": {"schema": schemas[kind]}}
 
 

@@ -35,12 +35,17 @@ from ebbtide.api.admin import (
 from ebbtide.api.answers import OutOfTime, answer_error
 from ebbtide.api.anthropic import batches as message_batches
 from ebbtide.api.anthropic import messages
-from ebbtide.api.dialect import caller_of, speaks_messages
+from ebbtide.api.dialect import addressed, caller_of, speaks_messages
 from ebbtide.api.gateway import Gateway
+from ebbtide.api.gemini import batches as gemini_batches
+from ebbtide.api.gemini import files as gemini_files
+from ebbtide.api.gemini import inference as gemini_inference
+from ebbtide.api.gemini import models as gemini_models
+from ebbtide.api.gemini import uploads as gemini_uploads
 from ebbtide.api.openai import batches, files, inference, responses, webhook
 from ebbtide.api.protocol import LimitedProtocol, hang_up
 from ebbtide.api.routing import Endpoint, build_router
-from ebbtide.api.user import account, batch_capabilities, usage
+from ebbtide.api.user import account, batch_capabilities, batch_checks, usage
 from ebbtide.api.user import batches as user_batches
 from ebbtide.api.user import requests as user_requests
 from ebbtide.api.visit import Visit
@@ -54,11 +59,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *responses.ROUTES,
     *messages.ROUTES,
     *message_batches.ROUTES,
+    *gemini_inference.ROUTES,
+    *gemini_batches.ROUTES,
+    *gemini_models.ROUTES,
+    *gemini_files.ROUTES,
+    *gemini_uploads.ROUTES,
     *files.ROUTES,
     *batches.ROUTES,
     *webhook.ROUTES,
     *account.ROUTES,
     *batch_capabilities.ROUTES,
+    *batch_checks.ROUTES,
     *accounts.ROUTES,
     *purges.ROUTES,
     *batch_jobs.ROUTES,
@@ -94,6 +105,7 @@ class FrontDoor:
         self._router = router
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope = addressed(scope)
         headers = Headers(scope=scope)
         request_id = _request_id(headers)
         scope["request_id"], scope["answer_headers"] = request_id, []

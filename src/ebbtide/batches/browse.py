@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ebbtide.batches.model import Job, job_from_row
-from ebbtide.batches.progress import Moment
+from ebbtide.batches.model import Job
+from ebbtide.batches.progress import Moment, get_batches
 from ebbtide.batches.stored import StoredRequest, read_stored
 from ebbtide.errors import InvalidRequest
 from ebbtide.page import Page
@@ -75,9 +75,11 @@ async def browse_batches(database: Database, browse: Browse, moment: Moment) -> 
         if browse.after is not None and not await conn.fetchval(_Q["knows_batch"], browse.account_id, browse.after):
             raise InvalidRequest("after is not the id of one of your batches", param="after")
         values = (browse.account_id, browse.after, browse.group, browse.search, browse.limit + 1)
-        rows = await conn.fetch(_Q["browse_batches"], *values, moment.now, moment.min_role)
-    jobs = [NamedJob(job_from_row({k: v for k, v in row.items() if k != "name"}), row["name"]) for row in rows]
-    return Page(jobs[: browse.limit], len(jobs) > browse.limit)
+        rows = await conn.fetch(_Q["browse_batches"], *values)
+        names = {row["id"]: row["name"] for row in rows[: browse.limit]}
+        jobs = await get_batches(conn, list(names), moment)
+    jobs.sort(key=lambda job: job.no, reverse=True)
+    return Page([NamedJob(job, names[job.id]) for job in jobs], len(rows) > browse.limit)
 
 
 async def batch_name(database: Database, job: Job) -> str | None:

@@ -1,17 +1,9 @@
 -- What the console shows of batches: searched lists, requests by outcome, errors by code.
 
 -- name: browse_batches
--- A page of the batches of an account, newest first; by group of statuses, and by a part of the name or the id. Why
--- they wait is told at the moment.
-select no, id, account_id, key_id, api_surface, target, input_id, output_id, error_id, metadata, completion_window,
-       retention_days, phase, closing, status, error_code, error_message, errors, created_at, in_progress_at,
-       expires_at, closing_at, finalizing_at, sealed_at, results_expires_at, total, completed, failed, cancelled,
-       expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts, version,
-       model,
-       case when phase = 'open' and closing is null
-            then batch_blocked_reason(no, account_id, key_id, $6, $7) end as blocked_reason,
-       $6::timestamptz as read_at,
-       coalesce(name, metadata->>'name') as name
+-- The ids and names of a page of an account's batches, newest first; by group of statuses, and by a part of the name or
+-- the id.
+select id, coalesce(name, metadata->>'name') as name
 from batch_jobs
 where account_id = $1 and deleted_at is null
   and ($2::text is null or no < (select no from batch_jobs where id = $2 and account_id = $1))

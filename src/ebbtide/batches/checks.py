@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ebbtide.accounts.roles import Role
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, is_auto_name
+from ebbtide.dialects.gemini import batch as gemini
 from ebbtide.dialects.openai.faults import with_name
 from ebbtide.dialects.openai.requests import parse_line
 from ebbtide.dialects.targets import CALLERS
@@ -94,6 +95,36 @@ class RequestChecker:
             raise InvalidRequest("Every line of a file must use the same model", code="model_mismatch", param="model")
         self._first_model = model.id
         return model
+
+
+class GeminiChecker:
+    """Checks the lines of a file that came through Gemini's API, all for one model, as RequestChecker does others."""
+
+    def __init__(self, rules: Rules, target: Target, model: str) -> None:
+        self._rules = rules
+        self._target = target
+        self._model = model
+        self._seen: set[str] = set()
+
+    def check(self, raw: bytes | memoryview) -> Checked:
+        """What one line says. Raises InvalidRequest."""
+        line = gemini.parse_line(raw)
+        if line.key in self._seen:
+            raise InvalidRequest("key is used twice", code="duplicate_custom_id", param="key")
+        self._seen.add(line.key)
+        return Checked(line.key, *check_gemini(self._rules, (self._target, self._model), line.request))
+
+
+def check_gemini(rules: Rules, ask: tuple[Target, str], request: dict[str, object]) -> tuple[str, int | None]:
+    """The model of a request for a target and a model by name, and the most it may write. Raises InvalidRequest."""
+    target, name = ask
+    given = request.get("model")
+    if given is not None and given not in (name, f"models/{name}"):
+        raise InvalidRequest("model: is another than the batch's", param="model")
+    model, body = resolve_for_batch(rules, name, target), request | {"model": name}
+    most = CALLERS[target].check_batch_body(body, rules.terms).max_tokens
+    rules.carries(model, target, body, rules.terms)
+    return model.id, most
 
 
 def resolve_for_batch(rules: Rules, name: str, target: Target) -> Model:

@@ -15,7 +15,7 @@ select q.batch_no, j.account_id, j.key_id, j.expires_at, q.queued, a.role,
        may_act(a.state, k.revoked_at, k.expires_at, $2) as creator_valid,
        a.daily_quota_usd is not null or a.monthly_quota_usd is not null or a.role = any($7)
            or k.daily_budget_usd is not null or k.monthly_budget_usd is not null as has_limits,
-       u.blocked_until is not null or s.blocked_until is not null as is_parked
+       u.blocked_until is not null or s.blocked_until is not null as is_parked, j.priority
 from batch_queues q
 cross join lateral (select * from batch_jobs where no = q.batch_no offset 0) j
 join accounts a on a.id = j.account_id

@@ -34,6 +34,7 @@ class Candidate:
     creator_valid: bool
     has_limits: bool
     is_parked: bool
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)

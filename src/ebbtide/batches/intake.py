@@ -20,7 +20,7 @@ from ebbtide.batches import intake_store as store
 from ebbtide.batches.checks import ROUTE_UNAVAILABLE, Carries, RequestChecker, Rules
 from ebbtide.batches.idempotency import KeyTaken, Once, claim_key, find_replay
 from ebbtide.batches.limits import check_room_for
-from ebbtide.batches.model import DUTY_CHANNEL, MESSAGE_BATCHES, WORK_CHANNEL, Item, Job, window_end
+from ebbtide.batches.model import DUTY_CHANNEL, GEMINI, MESSAGE_BATCHES, WORK_CHANNEL, Item, Job, window_end
 from ebbtide.batches.progress import Moment, read_batch
 from ebbtide.batches.settle_store import finish_batches
 from ebbtide.catalog.catalog import Catalog
@@ -72,13 +72,29 @@ class Direct:
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What goes with a new batch's requests: its metadata as JSON, the key that makes its create safe to repeat,
-    how long its result files are wanted, and the version of the Messages API that they are written for.
+    how long its result files are wanted, the version of the Messages API that they are written for, what it is called,
+    and its priority among its account's: the higher comes first.
     """
 
     metadata: str | None
     once: Once | None = None
     output_seconds: int | None = None
     version: str | None = None
+    name: str | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """An uploaded file of requests: how and for what they came, the field that named it, and the model that its lines
+    are for where they name none themselves.
+    """
+
+    surface: str
+    target: Target
+    file_id: str
+    field: str
+    model: str | None = None
 
 
 async def create_batch(
@@ -97,7 +113,10 @@ async def create_batch(
     requests = create.requests
     if requests is not None:
         return await stored_once(intake, principal, once, lambda: _create_direct(intake, principal, requests, wish))
-    return await stored_once(intake, principal, once, lambda: _create_from_file(intake, principal, create, wish))
+    assert create.input_file_id is not None
+    assert create.endpoint is not None
+    source = FileSource("openai_file", ENDPOINT_AT[create.endpoint].target, create.input_file_id, "input_file_id")
+    return await stored_once(intake, principal, once, lambda: store_from_file(intake, principal, source, wish))
 
 
 def check_version(target: Target | None, version: str | None, settings: Settings) -> None:
@@ -187,19 +206,18 @@ def _at_index(error: InvalidRequest, index: int) -> InvalidRequest:
     return named
 
 
-async def _create_from_file(intake: Intake, principal: Principal, create: CreateBatch, wish: Wish) -> Job:
-    assert create.input_file_id is not None
-    assert create.endpoint is not None
+async def store_from_file(intake: Intake, principal: Principal, source: FileSource, wish: Wish) -> Job:
+    """Store a batch whose file is still to be validated. Raises as create_batch does."""
     now = intake.clock.now()
     hours = FILE_WINDOW_HOURS if intake.settings.batch_completion_window_hours else 0
-    requests = _Requests("openai_file", ENDPOINT_AT[create.endpoint].target, create.input_file_id)
+    requests = _Requests(source.surface, source.target, source.file_id, model=source.model)
     new = _new_batch(intake, principal, wish, requests, _Window(now, hours, f"{FILE_WINDOW_HOURS}h"))
     async with intake.database.transaction() as conn:
         await claim_key(conn, new.account_id, wish.once, new.id, now)
-        file = await get_file(conn, create.input_file_id, now)
+        file = await get_file(conn, source.file_id, now)
         if file is None or file.account_id != principal.account_id or file.purpose != UPLOADED:
             raise InvalidRequest(
-                f"input_file_id names no uploaded batch file of yours: {create.input_file_id}", param="input_file_id"
+                f"{source.field} names no uploaded batch file of yours: {source.file_id}", param=source.field
             )
         await _admit(conn, intake.settings, new)
         await store.insert_batch(conn, new)
@@ -209,12 +227,16 @@ async def _create_from_file(intake: Intake, principal: Principal, create: Create
 
 @dataclass(frozen=True, slots=True)
 class _Requests:
-    """A batch's requests: how they came, what for, the file of their lines; `items` None until that has been read."""
+    """A batch's requests: how they came, what for, the file of their lines; `items` None until that has been read.
+
+    `model` is the one that all of them are for, where the call says so.
+    """
 
     api_surface: str
     target: Target
     input_id: str
     items: Sequence[Item] | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +267,13 @@ def _new_batch(
         created_at=window.begins,
         expires_at=window_end(window.begins, window.hours),
         total=0 if items is None else len(items),
-        model=None if items is None else store.model_of(items),
+        model=requests.model if items is None else store.model_of(items),
         output_seconds=wish.output_seconds,
         anthropic_version=wish.version,
         failed=sum(item.state == "failed" for item in items or ()),
+        name=wish.name,
+        priority=wish.priority,
+        from_file=requests.api_surface == GEMINI and items is None,
     )
 
 

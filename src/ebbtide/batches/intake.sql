@@ -15,8 +15,9 @@ from batch_jobs where account_id = $1 and phase <> 'sealed' and deleted_at is nu
 -- A new batch: open when its requests are checked already, validating when a file has to be read first.
 insert into batch_jobs
     (id, account_id, key_id, api_surface, target, input_id, metadata, completion_window, retention_days,
-     phase, created_at, expires_at, total, model, schema_version, output_seconds, anthropic_version, failed)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+     phase, created_at, expires_at, total, model, schema_version, output_seconds, anthropic_version, failed,
+     name, priority, from_file)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 returning no;
 
 -- name: insert_queues
@@ -39,7 +40,8 @@ where no = (
       and not exists (select from workers w
                       where w.no = j.owner_no and w.no <> $1 and w.ended_at is null and w.lease_until > now())
     order by coalesce(owner_no = $1, false), no limit 1 for update skip locked)
-returning no, id, account_id, key_id, target, input_id, created_at, expires_at, anthropic_version;
+returning no, id, account_id, key_id, target, input_id, created_at, expires_at, anthropic_version,
+    api_surface, model;
 
 -- name: lock_validating
 -- The batch, if this worker is still the one that validates it.

@@ -25,7 +25,7 @@ _SLICE = 500
 class NewBatch:
     """The row of a batch to insert. `expires_at` None: no window. `total` is 0 until a file has been read; `model` is
     told where all requests name one. `output_seconds` is how long the result files are wanted at most; `failed` counts
-    the requests that were never good.
+    the requests that were never good. `from_file`: of a Gemini batch, a file holds its requests.
     """
 
     id: str
@@ -45,6 +45,9 @@ class NewBatch:
     output_seconds: int | None = None
     anthropic_version: str | None = None
     failed: int = 0
+    name: str | None = None
+    priority: int = 0
+    from_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Validation:
     created_at: datetime
     expires_at: datetime | None
     anthropic_version: str | None
+    api_surface: str
+    model: str | None
 
 
 async def lock_creator(conn: Connection, account_id: str, key_id: str, now: datetime) -> bool:
@@ -103,6 +108,9 @@ async def insert_batch(conn: Connection, new: NewBatch) -> int:
             new.output_seconds,
             new.anthropic_version,
             new.failed,
+            new.name,
+            new.priority,
+            new.from_file,
         )
     )
 

@@ -14,7 +14,8 @@ from ebbtide.dialects.values import ENDPOINT_FOR, ENDPOINTS, Target
 
 # What this build can run: every query of a worker filters on these three.
 MESSAGE_BATCHES: Final = "anthropic"  # the surface of those made through Anthropic's own Message Batches
-SURFACES: Final = ("openai_inline", "openai_file", MESSAGE_BATCHES)
+GEMINI: Final = "gemini"  # the surface of those made through Gemini's API
+SURFACES: Final = ("openai_inline", "openai_file", MESSAGE_BATCHES, GEMINI)
 TARGETS: Final = tuple(endpoint.target for endpoint in ENDPOINTS)
 BATCH_SCHEMA_VERSION: Final = 2  # the newest it can run, and what it writes
 KNOWN: Final = (list(SURFACES), list(TARGETS), BATCH_SCHEMA_VERSION)
@@ -29,6 +30,7 @@ class Job:
 
     `version` is raised by every change; `model` is the one that all requests name, once they are known.
     `blocked_reason` and the estimates are told where the batch was read with a moment, which is then `read_at`.
+    `from_file`: of a Gemini batch, a file holds its requests.
     """
 
     no: int
@@ -72,6 +74,7 @@ class Job:
     anthropic_version: str | None
     blocked_reason: str | None
     read_at: datetime | None
+    from_file: bool = False
 
     @property
     def endpoint(self) -> str:
@@ -80,7 +83,7 @@ class Job:
     @property
     def input_file_id(self) -> str | None:
         """The uploaded file; None for a direct batch, whose lines are nobody's file."""
-        return self.input_id if self.api_surface == "openai_file" else None
+        return self.input_id if self.api_surface == "openai_file" or self.from_file else None
 
     @property
     def has_ended(self) -> bool:

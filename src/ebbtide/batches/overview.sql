@@ -6,7 +6,7 @@ select no, id, account_id, key_id, api_surface, target, input_id, output_id, err
        retention_days, phase, closing, status, error_code, error_message, errors, created_at, in_progress_at,
        expires_at, closing_at, finalizing_at, sealed_at, results_expires_at, total, completed, failed, cancelled,
        expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts, version,
-       model, anthropic_version,
+       model, anthropic_version, from_file,
        case when phase = 'open' and closing is null
             then batch_blocked_reason(no, account_id, key_id, $8, $9) end as blocked_reason,
        $8::timestamptz as read_at

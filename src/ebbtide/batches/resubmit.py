@@ -20,7 +20,9 @@ from ebbtide.batches.idempotency import Once
 from ebbtide.batches.intake import Direct, Intake, Wish, check_may_create, store_direct, stored_once
 from ebbtide.batches.model import Item, Job
 from ebbtide.batches.progress import get_batch
+from ebbtide.dialects.lines import common_line
 from ebbtide.dialects.openai.requests import MAX_METADATA_PAIRS, check_count
+from ebbtide.dialects.values import Target
 from ebbtide.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from ebbtide.files.chunks import ChunkPacker
 from ebbtide.files.download import read_chunk
@@ -60,14 +62,15 @@ class _Packing:
 
     checker: RequestChecker
     packer: ChunkPacker
+    target: Target
 
 
 async def _store_again(intake: Intake, principal: Principal, old: Job, wish: Wish) -> Job:
     checker = RequestChecker(intake.rules(principal.role, old.anthropic_version))
     items: list[Item] = []
     with ChunkPacker() as packer:
-        packing = _Packing(checker, packer)
-        async for rows in _unsuccessful(intake.database, old):
+        packing = _Packing(checker, packer, old.target)
+        async for rows in list_unsuccessful(intake.database, old):
             for chunk, group in groupby(rows, key=itemgetter("chunk")):
                 raw = await read_chunk(intake.database, old.input_id, chunk)
                 items += await asyncio.to_thread(_pack_lines, packing, list(group), raw)
@@ -82,7 +85,8 @@ def _unsuccessful_count(old: Job) -> int:
     return old.failed + old.expired + old.cancelled
 
 
-async def _unsuccessful(database: Database, job: Job) -> AsyncIterator[Sequence[Any]]:
+async def list_unsuccessful(database: Database, job: Job) -> AsyncIterator[Sequence[Any]]:
+    """The places of an ended batch's lines that did not succeed, in the order of submission, some at a time."""
     after = 0
     while True:
         async with database.connection() as conn:
@@ -99,6 +103,7 @@ def _pack_lines(packing: _Packing, rows: Sequence[Any], raw: bytes) -> list[Item
     items = []
     for row in rows:
         line = whole[row["line_offset"] : row["line_offset"] + row["line_length"]]
+        line = common_line(line, packing.target, row["model"])
         try:
             checked = packing.checker.check(line)
         except InvalidRequest as error:

@@ -82,10 +82,10 @@ where q.batch_no = d.batch_no and q.model = d.model;
 -- name: finish_batches
 -- Batches of which every item is final: direct ones end here, those from a file get their result files next.
 update batch_jobs
-set phase = case api_surface when 'openai_file' then 'sealing' else 'sealed' end,
+set phase = case when api_surface = 'openai_file' or from_file then 'sealing' else 'sealed' end,
     finalizing_at = $2,
-    sealed_at = case api_surface when 'openai_file' then null else $2::timestamptz end,
-    results_expires_at = case api_surface when 'openai_file' then null
+    sealed_at = case when api_surface = 'openai_file' or from_file then null else $2::timestamptz end,
+    results_expires_at = case when api_surface = 'openai_file' or from_file then null
                          else $2::timestamptz + make_interval(days => retention_days) end
 where no = any($1) and phase = 'open' and completed + failed + cancelled + expired = total
 returning no, phase;

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import intake_store as store
-from ebbtide.batches.checks import RequestChecker
+from ebbtide.batches.checks import Checked, GeminiChecker, RequestChecker
 from ebbtide.batches.intake import Intake
 from ebbtide.batches.limits import check_queued
-from ebbtide.batches.model import WORK_CHANNEL, Item, LineProblem
+from ebbtide.batches.model import GEMINI, WORK_CHANNEL, Item, LineProblem
 from ebbtide.dialects.values import BOM, ENDPOINT_FOR
 from ebbtide.errors import InvalidRequest, LimitReached
 from ebbtide.files.chunks import RawChunk
@@ -27,10 +27,16 @@ from ebbtide.storage.pool import Connection
 MAX_PROBLEMS: Final = 1_000
 
 
+class Checker(Protocol):
+    """What tells a good line from a bad one; raises InvalidRequest for the latter."""
+
+    def check(self, raw: bytes | memoryview) -> Checked: ...
+
+
 class LineReader:
     """Checks a file's chunks in order and gathers its items, or what is wrong with it."""
 
-    def __init__(self, checker: RequestChecker, *, max_line: int, max_requests: int) -> None:
+    def __init__(self, checker: Checker, *, max_line: int, max_requests: int) -> None:
         self.items: list[Item] = []
         self.problems: list[LineProblem] = []
         self.problem_count = 0
@@ -104,10 +110,11 @@ async def validate_next(intake: Intake, worker_no: int) -> int:
         role = None if claimed is None else await store.account_role(conn, claimed.account_id)
     if claimed is None or role is None:
         return 0
-    rules = intake.rules(Role(role), claimed.anthropic_version, ENDPOINT_FOR[claimed.target].url)
     settings = intake.settings
     reader = LineReader(
-        RequestChecker(rules), max_line=settings.batch_max_line_kb * 1024, max_requests=settings.batch_max_requests
+        _checker(intake, claimed, Role(role)),
+        max_line=settings.batch_max_line_kb * 1024,
+        max_requests=settings.batch_max_requests,
     )
     async for chunk in stream_chunks(intake.database, claimed.input_id):
         await asyncio.to_thread(reader.read, chunk)
@@ -115,6 +122,13 @@ async def validate_next(intake: Intake, worker_no: int) -> int:
     async with intake.database.transaction() as conn:
         await _conclude(conn, intake, (claimed, worker_no), reader)
     return 1
+
+
+def _checker(intake: Intake, claimed: store.Validation, role: Role) -> Checker:
+    rules = intake.rules(role, claimed.anthropic_version, ENDPOINT_FOR[claimed.target].url)
+    if claimed.api_surface == GEMINI and claimed.model is not None:
+        return GeminiChecker(rules, claimed.target, claimed.model)
+    return RequestChecker(rules)
 
 
 async def _conclude(conn: Connection, intake: Intake, claim: tuple[store.Validation, int], reader: LineReader) -> None:

@@ -1,6 +1,6 @@
 """The models file: YAML in, a catalog out, or one sentence that names the line at fault.
 
-The Structs below are the file's form, key for key; an unknown key is refused. Nothing of a value that may be a secret
+The form of the file is entries.py. Nothing of a value that may be a secret
 is ever put into a message.
 """
 
@@ -10,16 +10,15 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, Literal, NoReturn, get_args
+from typing import NoReturn, get_args
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Meta, Struct
 
 from ebbtide.accounts.roles import Role
 from ebbtide.catalog.catalog import Catalog
+from ebbtide.catalog.entries import ModelEntry, ModelsFile, PricingEntry, RouteEntry, Spoken, TimeoutsEntry
 from ebbtide.catalog.model import (
     FREE,
     DeploymentType,
@@ -34,12 +33,6 @@ from ebbtide.catalog.model import (
 from ebbtide.catalog.prices import is_price
 from ebbtide.catalog.yamlmarks import YamlFault, read_marked
 from ebbtide.errors import SetupError
-
-Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-Tokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-
-Spoken = Literal["chat", "embeddings", "responses", "messages", "count_tokens"]
 
 BASE_URLS: Mapping[Kind, str] = {
     "anthropic": "https://api.anthropic.com",
@@ -56,56 +49,6 @@ _CHOICES: Mapping[str, Sequence[str]] = {
     "speaks": get_args(Spoken),
     "min_role": [role.value for role in Role],
 }
-
-
-class PricingEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    input: Decimal
-    output: Decimal
-    cached_input: Decimal | None = None
-    cache_write: Decimal | None = None
-
-
-class RouteEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    id: Name
-    kind: Kind
-    base_url: str | None = None
-    model: Name | None = None
-    api_key: Annotated[str, Meta(min_length=1)] | None = None
-    api_keys: Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1, max_length=1_000)] | None = None
-    weight: Annotated[float, Meta(ge=0)] = 1.0
-    deployment_type: DeploymentType = "auto"
-    latency: Annotated[float, Meta(ge=0, le=3600)] | None = None
-    api_version: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,32}$")] | None = None
-    priority_scheduling: bool = False
-    max_concurrency: Annotated[int, Meta(ge=1, le=100_000)] | None = None
-    reserve: bool = False
-    speaks: Annotated[list[Spoken], Meta(min_length=1)] | None = None
-
-
-class TimeoutsEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    connect: Seconds | None = None
-    first_byte: Seconds | None = None
-    gap: Seconds | None = None
-    total: Seconds | None = None
-
-
-class ModelEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    id: Name
-    routes: Annotated[list[RouteEntry], Meta(min_length=1)]
-    type: ModelType = "chat"
-    aliases: list[Name] = []
-    context_length: Tokens | None = None
-    max_output_tokens: Tokens | None = None
-    min_role: Role = Role.FREE
-    pricing: PricingEntry | None = None
-    batch_price_factor: Decimal = Decimal(1)
-    timeouts: TimeoutsEntry | None = None
-    hedge_after: Seconds | None = None
-
-
-class ModelsFile(Struct, frozen=True, forbid_unknown_fields=True):
-    models: list[ModelEntry]
-    auto: dict[str, list[str]] = {}
 
 
 def parse_models(text: str, environ: Mapping[str, str], *, name: str = "models file") -> Catalog:

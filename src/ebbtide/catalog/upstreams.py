@@ -7,7 +7,7 @@ answering keeps the models it had. Their price is 0. This room speaks no HTTP: t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,6 +17,8 @@ import structlog
 from ebbtide.catalog.catalog import EMPTY, Catalog
 from ebbtide.catalog.model import DeploymentType, Model, ModelType, Route, is_auto_name
 from ebbtide.catalog.models_file import base_url_fault
+from ebbtide.catalog.source import CatalogSource, FileSource, FixedSource
+from ebbtide.config import Config
 from ebbtide.duties import Duty
 from ebbtide.errors import SetupError, UpstreamFailed
 
@@ -151,3 +153,16 @@ def _usable(name: str) -> bool:
 def _context(entry: _Listed) -> int | None:
     length = entry.max_model_len
     return length if isinstance(length, int) and 0 < length <= 1_000_000_000 else None
+
+
+def configured_models(config: Config, environ: Mapping[str, str], fetch: Fetch) -> CatalogSource:
+    """Where a process has its models from: a models file, servers, or nowhere. Raises SetupError."""
+    upstreams = [
+        *(Upstream(url, "chat") for url in config.upstreams),
+        *(Upstream(url, "embedding") for url in config.embedding_upstreams),
+    ]
+    if config.models is not None:
+        return FileSource(config.models, environ)
+    if upstreams:
+        return UpstreamSource(upstreams, fetch, self_hosted=config.self_hosted)
+    return FixedSource()

@@ -18,7 +18,7 @@ from ebbtide.cli.doctor import doctor
 from ebbtide.cli.gateway import Unreachable
 from ebbtide.cli.migrate import migrate
 from ebbtide.cli.serve import serve, worker
-from ebbtide.errors import EbbtideError, SetupError
+from ebbtide.errors import EbbtideError, SetupError, Unavailable
 
 app = App(
     name="ebbtide",
@@ -46,6 +46,8 @@ def run(arguments: Sequence[str]) -> int:
         return _end(error.message, exits.USAGE)
     except Unreachable as error:
         return _end(error.message, exits.UNREACHABLE)
+    except Unavailable as error:
+        return _end(f"{error.message}; `ebbtide doctor`, given the same flags, says more", exits.REFUSED)
     except EbbtideError as error:
         return _end(error.message, exits.REFUSED)
     except KeyboardInterrupt:

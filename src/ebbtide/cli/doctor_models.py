@@ -136,6 +136,7 @@ def _names(listed: _List) -> list[str]:
 
 def _refused(subject: str, status: int) -> Finding:
     if status in (401, 403):
-        return bad(subject, f"refuses the key ({status})", "Correct the route's api_key.")
+        advice = "Give its route the right api_key in the models file; --upstream sends no key."
+        return bad(subject, f"refuses the key ({status})", advice)
     advice = "Does the URL lack its /v1?" if status == 404 else "Look at the server's own log."
     return bad(subject, f"/models answers {status}", advice)

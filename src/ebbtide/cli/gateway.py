@@ -5,6 +5,7 @@ No answer, and a 502, 503 or 504, are `Unreachable`: they may pass. Any other er
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -204,8 +205,16 @@ class Gateway:
         raise Refused(message, status=answer.status)
 
     def _away(self, error: Exception) -> Unreachable:
-        reason = "it does not answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-        return Unreachable(f"No gateway at {self.base}: {reason}")
+        return Unreachable(f"No gateway at {self.base}: {_reason(error)}. --url or EBBTIDE_URL names another address.")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "it does not answer"
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno is not None:
+        known = error.os_error.errno > 0  # a resolver's errors have negative numbers, and words of their own
+        return os.strerror(error.os_error.errno) if known else str(error.os_error.strerror)
+    return str(error) or type(error).__name__
 
 
 def _path(collection: str, name: str, *rest: str) -> str:

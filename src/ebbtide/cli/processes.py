@@ -21,7 +21,7 @@ from ebbtide.siblings import Folder, ended, family_folder, starting
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
-_SETTLED: Final = 10.0  # seconds after which a child counts as one that works
+_LONG_LIFE: Final = 10.0  # seconds after which a child's end says nothing of the next one's
 _SET_UP_WRONGLY: Final = 2  # a child's exit status for what a new start cannot mend
 
 
@@ -62,7 +62,7 @@ class _Family:
         self._fds = tuple(fd for fd in (child.socket_fd, child.parent_fd) if fd is not None)
         self._living: set[asyncio.subprocess.Process] = set()
         self._stopping = asyncio.Event()
-        self._settled = False
+        self._has_worked = False
         self._status = 0
 
     async def run(self, count: int) -> int:
@@ -81,11 +81,11 @@ class _Family:
         while not self._stopping.is_set():
             started = loop.time()
             status = await self._run_child(place)
+            self._has_worked = self._has_worked or self._folder.read()[place].state in ("up", "stopping")
             self._folder.write(place, ended(status))
-            lived = loop.time() - started
-            if self._ends_all(status, lived):
+            if self._ends_all(status):
                 return
-            pause = _FIRST_PAUSE if lived >= _SETTLED else pause
+            pause = _FIRST_PAUSE if loop.time() - started >= _LONG_LIFE else pause
             print(f"ebbtide: a process ended with status {status}; starting another in {pause:g} s", file=sys.stderr)
             await self._rest(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -103,22 +103,17 @@ class _Family:
         self._living.add(process)
         if self._stopping.is_set():
             _tell(process)
-        try:
-            async with asyncio.timeout(_SETTLED):
-                await process.wait()
-        except TimeoutError:
-            self._settled = True
         status = await process.wait()
         self._living.discard(process)
         return status
 
-    def _ends_all(self, status: int, lived: float) -> bool:
+    def _ends_all(self, status: int) -> bool:
         """Whether this end of a child is the end of the deployment, and not just of the child."""
         if self._stopping.is_set():
             # A child that had not yet come so far as to listen for the signal ended by it.
             self._status = self._status or (0 if status in (0, -signal.SIGTERM) else 1)
             return True
-        if status == _SET_UP_WRONGLY and lived < _SETTLED and not self._settled:
+        if status == _SET_UP_WRONGLY and not self._has_worked:
             self._status = status
             self._stop()
             return True

@@ -15,10 +15,11 @@ import structlog
 
 from ebbtide import ids
 from ebbtide.batches import end_store
-from ebbtide.batches.model import Job
+from ebbtide.batches.model import GEMINI, Job
 from ebbtide.batches.progress import read_batch
 from ebbtide.batches.results import Result, stream_results
 from ebbtide.clock import Clock
+from ebbtide.delivery.gemini_lines import gemini_line
 from ebbtide.delivery.lines import result_line, succeeded
 from ebbtide.files import store as files
 from ebbtide.files.chunks import ChunkPacker
@@ -43,6 +44,7 @@ class ResultWriter:
     def __init__(self, job: Job, name: str) -> None:
         self._job = job
         self._name = name
+        self._line = gemini_line if job.api_surface == GEMINI else result_line
         self._packer = ChunkPacker()
         self._began = False
         self._digest = b""
@@ -50,7 +52,7 @@ class ResultWriter:
 
     def add(self, results: Sequence[Result]) -> None:
         for result in results:
-            self._packer.write(result_line(result))
+            self._packer.write(self._line(result))
 
     async def store(self, database: Database, now: datetime) -> None:
         """Store what has been packed so far. Raises Superseded."""
@@ -108,11 +110,15 @@ async def seal_next(database: Database, worker_no: int, clock: Clock, sizes: Siz
 
 
 async def write_results(database: Database, job: Job, writers: tuple[ResultWriter, ResultWriter], clock: Clock) -> None:
-    """Write the output file and the error file, without publishing them. Raises Superseded."""
+    """Write the output file and the error file, without publishing them; Gemini's batches have both in one.
+
+    Raises Superseded.
+    """
     output, errors = writers
+    in_one_file = job.api_surface == GEMINI
     async for results in stream_results(database, job):
-        await asyncio.to_thread(output.add, [r for r in results if succeeded(r)])
-        await asyncio.to_thread(errors.add, [r for r in results if not succeeded(r)])
+        await asyncio.to_thread(output.add, [r for r in results if in_one_file or succeeded(r)])
+        await asyncio.to_thread(errors.add, [r for r in results if not (in_one_file or succeeded(r))])
         for writer in writers:
             await writer.store(database, clock.now())
     for writer in writers:

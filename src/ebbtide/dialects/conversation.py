@@ -41,12 +41,16 @@ class Image(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True, tag=True):
-    """`signature` is a proof that the model's maker wants back with the call, opaque to everyone else."""
+    """`signature` is a proof that the model's maker wants back with the call, opaque to everyone else.
+
+    `written` is what the model wrote where its arguments are no JSON object, as models do now and then.
+    """
 
     id: str
     name: str
     arguments: dict[str, object]
     signature: str | None = None
+    written: str | None = None
     path: str = ""
 
 
@@ -215,6 +219,17 @@ class Embed(msgspec.Struct, frozen=True):
 class Embedded(msgspec.Struct, frozen=True):
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage | None
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many tokens a request has."""
+
+    tokens: int
+
+    @property
+    def usage(self) -> Usage:
+        """What counting costs."""
+        return Usage(0, 0, 0, 0)
 
 
 class Sent(msgspec.Struct, frozen=True):

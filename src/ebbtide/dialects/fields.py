@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeVar
+from typing import Final, TypeGuard, TypeVar
 
 import msgspec
 
@@ -11,6 +11,7 @@ from ebbtide.errors import InvalidRequest
 
 T = TypeVar("T")
 
+MAX_CUSTOM_ID: Final = 512
 SHORTEST_LIFE: Final = 3_600
 LONGEST_LIFE: Final = 2_592_000
 
@@ -54,6 +55,11 @@ def expiry_seconds(field: str, value: object) -> int | None:
     if type(seconds) is not int or not SHORTEST_LIFE <= seconds <= LONGEST_LIFE:
         raise invalid(f"{field}.seconds", f"must be a whole number between {SHORTEST_LIFE} and {LONGEST_LIFE}")
     return seconds
+
+
+def is_custom_id(value: object) -> TypeGuard[str]:
+    """Whether `value` may name a request: 1 to 512 characters without a NUL."""
+    return isinstance(value, str) and 0 < len(value) <= MAX_CUSTOM_ID and "\0" not in value
 
 
 def word_of(value: object) -> str:

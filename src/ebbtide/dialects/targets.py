@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ebbtide.dialects.anthropic.codec import COUNT_TOKENS, MESSAGES, MESSAGES_SERVER
+from ebbtide.dialects.anthropic.codec import COUNT_TOKENS, COUNT_TOKENS_SERVER, MESSAGES, MESSAGES_SERVER
 from ebbtide.dialects.base import Caller, Server
-from ebbtide.dialects.gemini.codec import EMBEDDINGS_SERVER as GEMINI_EMBEDDINGS_SERVER
-from ebbtide.dialects.gemini.codec import GEMINI_SERVER
+from ebbtide.dialects.gemini import codec as gemini
 from ebbtide.dialects.openai.codec import CHAT, CHAT_SERVER, EMBEDDINGS, EMBEDDINGS_SERVER
 from ebbtide.dialects.openai.responses_api.codec import RESPONSES, RESPONSES_SERVER
 from ebbtide.dialects.values import Target, Wire
@@ -23,19 +22,26 @@ CALLERS: Final[dict[Target, Caller]] = {
     "responses": RESPONSES,
     "messages": MESSAGES,
     "count_tokens": COUNT_TOKENS,
+    "gemini": gemini.GENERATE,
+    "gemini_count": gemini.COUNT,
+    "gemini_embed": gemini.EMBED,
+    "gemini_embeddings": gemini.EMBEDDINGS,
 }
 SERVERS: Final[dict[Wire, Server]] = {
     "chat": CHAT_SERVER,
     "embeddings": EMBEDDINGS_SERVER,
     "responses": RESPONSES_SERVER,
     "messages": MESSAGES_SERVER,
-    "count_tokens": MESSAGES_SERVER,
-    "gemini": GEMINI_SERVER,
-    "gemini_embeddings": GEMINI_EMBEDDINGS_SERVER,
+    "count_tokens": COUNT_TOKENS_SERVER,
+    "gemini": gemini.GEMINI_SERVER,
+    "gemini_count": gemini.COUNT_SERVER,
+    "gemini_embed": gemini.EMBED_SERVER,
+    "gemini_embeddings": gemini.EMBEDDINGS_SERVER,
 }
 _FAMILIES: Final[tuple[frozenset[Wire], ...]] = (
     frozenset({"chat", "responses", "messages", "gemini"}),
-    frozenset({"embeddings", "gemini_embeddings"}),
+    frozenset({"embeddings", "gemini_embeddings", "gemini_embed"}),
+    frozenset({"count_tokens", "gemini_count"}),
 )
 
 

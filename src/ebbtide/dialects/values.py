@@ -12,9 +12,19 @@ import msgspec
 
 from ebbtide.errors import InvalidRequest
 
-Target = Literal["chat", "embeddings", "responses", "messages", "count_tokens", "gemini"]
-Wire = Literal["chat", "embeddings", "responses", "messages", "count_tokens", "gemini", "gemini_embeddings"]
-"""What a server may speak: a target, or a form in which no caller speaks."""
+Target = Literal[
+    "chat",
+    "embeddings",
+    "responses",
+    "messages",
+    "count_tokens",
+    "gemini",
+    "gemini_count",
+    "gemini_embed",
+    "gemini_embeddings",
+]
+Wire = Target
+"""What a server may speak."""
 
 MAX_DEPTH = 64
 MAX_VALUES = 1_000_000
@@ -52,6 +62,8 @@ ENDPOINTS = (
     Endpoint("embeddings", "/v1/embeddings", "/embeddings", "embedding"),
     Endpoint("responses", "/v1/responses", "/responses", "chat"),
     Endpoint("messages", "/v1/messages", "/messages", "chat"),
+    Endpoint("gemini", "/v1beta/models:generateContent", ":generateContent", "chat"),
+    Endpoint("gemini_embed", "/v1beta/models:embedContent", ":embedContent", "embedding"),
 )
 ENDPOINT_AT = {endpoint.url: endpoint for endpoint in ENDPOINTS}
 ENDPOINT_FOR = {endpoint.target: endpoint for endpoint in ENDPOINTS}
@@ -136,6 +148,10 @@ class Told(msgspec.Struct, frozen=True):
 
 class MalformedAnswer(ValueError):
     """An upstream's 200 that is not a JSON object in UTF-8. Sending the request again would most likely not help."""
+
+
+class UnsayableAnswer(ValueError):
+    """A good answer that the caller's form has no place for. It is the model's doing, not its server's."""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):

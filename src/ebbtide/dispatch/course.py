@@ -114,9 +114,9 @@ class Course:
     def report(self, now: float) -> Failed:
         """What the caller is told when nothing is left to try: the first failure, unless a later one is final.
 
-        That a route cannot carry the request counts only where no other can.
+        That a route cannot carry the request counts only where no other can. Where nothing was tried, nothing was free.
         """
-        if self._left and all(one.kind == "unsupported" for one in self._failed):
+        if not self._failed or (self._left and all(one.kind == "unsupported" for one in self._failed)):
             return self._not_free(now)
         told = next((one for one in self._failed if not self._may_pass(one)), None) or next(
             (one for one in self._failed if one.kind != "unsupported"), self._failed[0]

@@ -10,7 +10,6 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 from typing import Final, TypeAlias
@@ -20,7 +19,6 @@ import msgspec
 from ebbtide.catalog.model import Model, Route, TimeLimits
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.dispatch.affinity import Affinity
-from ebbtide.dispatch.breaker import BreakerRules
 from ebbtide.dispatch.course import Course, Departure, Way
 from ebbtide.dispatch.failures import FailureLog
 from ebbtide.dispatch.kinds import headers_from, wire_of
@@ -28,6 +26,7 @@ from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Ti
 from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes, usable_routes
 from ebbtide.dispatch.race import race
 from ebbtide.dispatch.replies import Asked, judge, judge_broken, unsupported
+from ebbtide.dispatch.rules import Rules
 from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
 from ebbtide.dispatch.standing import RouteHealth, Standings
 from ebbtide.dispatch.streaming import Streaming
@@ -39,18 +38,6 @@ from ebbtide.weight import by_weight
 _PATIENCE: Final[dict[Source, float]] = {"interactive": 30.0, "batch": 300.0}
 
 Ask: TypeAlias = Callable[[Course, Way], Awaitable[Answered | Streaming | Failed]]
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What settings and administrators say about routing. `affinity_seconds` 0: conversations stay nowhere.
-
-    `off` are the routes out of use, by model and route id: calls that wait for room go there no more either.
-    """
-
-    breaker: BreakerRules = field(default_factory=BreakerRules)
-    affinity_seconds: float = 300.0
-    off: frozenset[tuple[str, str]] = frozenset()
 
 
 class Dispatcher:

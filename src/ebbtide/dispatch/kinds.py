@@ -24,6 +24,13 @@ _OPENAI: Final = frozenset({"chat", "embeddings", "responses"})
 _ENGINE: Final[tuple[Wire, ...]] = ("chat", "embeddings", "messages")
 _COUNTING: Final[tuple[Wire, ...]] = (*_ENGINE, "count_tokens")
 
+_GEMINI_VERBS: Final[dict[Wire, str]] = {
+    "gemini": "generateContent",
+    "gemini_embeddings": "batchEmbedContents",
+    "gemini_embed": "embedContent",
+    "gemini_count": "countTokens",
+}
+
 
 class Priorities(msgspec.Struct, frozen=True):
     """Values of an engine's `priority`: batch work gets `batch`, and whoever names none `usual`, None for none."""
@@ -61,7 +68,7 @@ KINDS: Final[dict[Kind, Traits]] = {
     "llamacpp": Traits(_COUNTING, _INSIDE, _TOP_K, counts_by="max_tokens"),
     "ollama": Traits(_ENGINE, _INSIDE, counts_by="max_tokens"),
     "anthropic": Traits(("messages", "count_tokens"), key_header="x-api-key", key_prefix=""),
-    "gemini": Traits(("gemini", "gemini_embeddings"), key_header="x-goog-api-key", key_prefix=""),
+    "gemini": Traits(tuple(_GEMINI_VERBS), key_header="x-goog-api-key", key_prefix=""),
     "standin": Traits(extras=_TOP_K),
 }
 
@@ -81,9 +88,8 @@ def url_of(route: Route, wire: Wire, *, stream: bool) -> str:
     if wire in ("messages", "count_tokens"):
         path = "/v1/messages" if wire == "messages" else "/v1/messages/count_tokens"
         return route.base_url.removesuffix("/v1") + path
-    if wire in ("gemini", "gemini_embeddings"):
-        verb = "batchEmbedContents" if wire == "gemini_embeddings" else "generateContent"
-        verb = "streamGenerateContent?alt=sse" if stream else verb
+    if wire in _GEMINI_VERBS:
+        verb = "streamGenerateContent?alt=sse" if stream else _GEMINI_VERBS[wire]
         return f"{_gemini_base(route)}/{quote(gemini_model(route))}:{verb}"
     return route.base_url + next(endpoint.upstream_path for endpoint in ENDPOINTS if endpoint.target == wire)
 

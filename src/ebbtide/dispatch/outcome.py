@@ -29,6 +29,7 @@ FailureKind = Literal[
     "redirect",  # sent elsewhere, which is never followed
     "unsupported",  # the route cannot carry a parameter of the request: nothing was sent
     "malformed",  # an answer that is not JSON in UTF-8, or not an answer
+    "unsayable",  # an answer that the caller's form has no place for: the model's doing
     "too_large",  # an answer over the limit
     "internal",  # a mistake of the gateway's own
 ]
@@ -141,7 +142,7 @@ class Failed:
 Outcome = Answered | Failed
 
 TIMED_OUT = frozenset({"timeout", "first_byte_timeout", "gap_timeout"})
-_LOST = TIMED_OUT | {"reset", "malformed", "too_large", "internal"}
+_LOST = TIMED_OUT | {"reset", "malformed", "unsayable", "too_large", "internal"}
 _RETRYABLE_KINDS = frozenset({"refused", "connect_timeout", "reset", "model_queued"})
 _NAMED_CODES = frozenset({"timeout", "model_not_found", "batch_route_unavailable", "result_too_large"})
 _ILL_KINDS = frozenset({"refused", "connect_timeout", "reset", "redirect", "malformed"})

@@ -10,7 +10,8 @@ import msgspec
 
 from ebbtide.catalog.model import Route
 from ebbtide.clock import Clock
-from ebbtide.dialects.values import MalformedAnswer, UpstreamError, Usage
+from ebbtide.dialects.openai.responses import status_told
+from ebbtide.dialects.values import MalformedAnswer, UnsayableAnswer, UpstreamError, Usage
 from ebbtide.dispatch.outcome import Answered, Call, ErrorCode, Failed, Outcome
 from ebbtide.dispatch.retry_after import queued_seconds, retry_seconds
 from ebbtide.dispatch.scrub import safe_code, scrub
@@ -37,7 +38,11 @@ _BROKEN: dict[str, tuple[int, ErrorCode, str]] = {
     "timeout": (504, "timeout", "The request ran out of time before the whole answer had come"),
     "first_byte_timeout": (504, "timeout", "The model's server did not begin to answer in time"),
     "gap_timeout": (504, "timeout", "The answer began, and then nothing more of it came in time"),
-    "malformed": (502, "upstream_error", "The model's server gave an answer that is not valid JSON in UTF-8"),
+    "malformed": (
+        502,
+        "upstream_error",
+        "The model's server gave an answer that cannot be read",
+    ),
     "too_large": (502, "result_too_large", "The answer is larger than one request may store"),
 }
 
@@ -107,10 +112,13 @@ def _judge_ok(reply: Reply, asked: Asked, clock: Clock) -> Outcome:
     call = asked.call
     try:
         answer = answer_of(call, asked.route, reply.body, int(clock.now().timestamp()))
+    except UnsayableAnswer as error:
+        usage = _salvaged_usage(asked, reply.body)
+        return Failed("unsayable", 502, "upstream_error", str(error), sent=True, route=asked.route.id, usage=usage)
     except MalformedAnswer:
         return judge_broken(Broken("malformed", sent=True), asked, _salvaged_usage(asked, reply.body))
     if answer.error is not None:
-        return judge_told(answer.error, _told_status(reply.body), asked, answer.usage)
+        return judge_told(answer.error, status_told(msgspec.json.decode(reply.body)), asked, answer.usage)
     return Answered(answer.body, answer.usage, asked.route.id)
 
 
@@ -122,23 +130,6 @@ def _judge_status(reply: Reply, asked: Asked, clock: Clock) -> Failed:
         wait = queued_seconds(reply.retry_after, clock.now())
         return replace(failed, kind="model_queued", retry_after=wait, upstream_code="model_queued")
     return replace(failed, retry_after=retry_seconds(reply.retry_after, clock.now()) or told.retry_after)
-
-
-class _Told(msgspec.Struct):
-    code: int = 0
-
-
-class _ToldBody(msgspec.Struct):
-    error: _Told = msgspec.field(default_factory=_Told)
-
-
-def _told_status(body: bytes) -> int:
-    """The HTTP status that an error under status 200 names as its code (proxies do that), else 502."""
-    try:
-        code = msgspec.json.decode(body, type=_ToldBody).error.code
-    except msgspec.DecodeError:
-        return 502
-    return code if 400 <= code <= 599 else 502
 
 
 def _salvaged_usage(asked: Asked, body: bytes) -> Usage | None:

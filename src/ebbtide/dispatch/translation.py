@@ -15,7 +15,17 @@ from ebbtide.dialects.base import Caller, Pieces, Stream, Writer
 from ebbtide.dialects.conversation import Named, Piece, Sent, cannot
 from ebbtide.dialects.openai.responses import read_error
 from ebbtide.dialects.targets import CALLERS, SERVERS
-from ebbtide.dialects.values import Answer, MalformedAnswer, Target, Terms, Told, UpstreamError, Usage, Wire
+from ebbtide.dialects.values import (
+    Answer,
+    MalformedAnswer,
+    Target,
+    Terms,
+    Told,
+    UnsayableAnswer,
+    UpstreamError,
+    Usage,
+    Wire,
+)
 from ebbtide.dispatch.kinds import KINDS, anthropic_version, fitted, gemini_model, wire_of
 from ebbtide.dispatch.outcome import Call
 from ebbtide.errors import EbbtideError, InvalidRequest
@@ -83,13 +93,15 @@ def serves(model: Model, target: Target) -> bool:
 
 
 def answer_of(call: Call, route: Route, body: bytes, created: int) -> Answer:
-    """A 200 as the caller gets it. Raises MalformedAnswer."""
+    """A 200 as the caller gets it. Raises MalformedAnswer and UnsayableAnswer."""
     wire, caller = _wire(call.target, route), CALLERS[call.target]
     if wire == call.target:
         return caller.pass_answer(body, call.requested)
     try:
         said = SERVERS[wire].read_answer(body)
         return Answer(caller.write_answer(said, Named(call.requested, created), call.body), said.usage)
+    except UnsayableAnswer:
+        raise
     except ValueError as error:
         failed = _error_under_200(body)
         if failed is None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from ebbtide.accounts.purges import Step
 from ebbtide.files import store
+from ebbtide.files.resumable import drop_account_uploads
 from ebbtide.files.upload import COUNTED_FOR
 from ebbtide.storage.pool import Connection, Database
 
@@ -38,6 +39,7 @@ async def purge_files(database: Database, now: datetime) -> int:
 
 async def remove_account_files(conn: Connection, account_id: str, now: datetime) -> Step:
     """One bounded step of the removal of all files of an account; done when it found nothing left."""
+    await drop_account_uploads(conn, account_id)
     await store.hide_account_files(conn, account_id, now, _STEP_FILES)
     removable = await store.removable_account_files(conn, account_id, now - HIDDEN_FOR, 10)
     removed = sum([await _purge_some(conn, file_id, now) for file_id in removable])

@@ -43,7 +43,7 @@ class Upload(ChunkPacker):
 class NewFile:
     """What the caller says of a file. `expires_at`: None takes the deployment's retention."""
 
-    owner: Principal
+    account_id: str
     filename: str
     now: datetime
     expires_at: datetime | None = None
@@ -118,7 +118,7 @@ async def save_upload(
         raise InvalidRequest("The file is empty", code="empty_file", param="file")
     file = StoredFile(
         id=ids.file_id(),
-        account_id=new.owner.account_id,
+        account_id=new.account_id,
         batch_id=None,
         purpose=UPLOADED,
         filename=new.filename,

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from ebbtide.config import OPTIONS, Option
-from ebbtide.settings.registry import SETTINGS, Setting, Value
+from ebbtide.settings.registry import SETTINGS
+from ebbtide.settings.setting import Setting, Value
 
 _HEAD = """\
 # Settings

@@ -11,7 +11,8 @@ from typing import Literal, TypeAlias
 
 from ebbtide.errors import NotFound
 from ebbtide.settings import store
-from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting, Value
+from ebbtide.settings.registry import BY_NAME, SETTINGS
+from ebbtide.settings.setting import Setting, Value
 from ebbtide.settings.snapshot import SettingsSource, with_stored
 from ebbtide.settings.store import StoredSetting
 from ebbtide.storage.pool import Database

@@ -20,7 +20,8 @@ import structlog
 from ebbtide.dialects.values import Limits
 from ebbtide.duties import Duty
 from ebbtide.errors import SetupError
-from ebbtide.settings.registry import BY_NAME, SETTINGS, Setting, Value
+from ebbtide.settings.registry import BY_NAME, SETTINGS
+from ebbtide.settings.setting import Setting, Value
 from ebbtide.settings.store import SETTINGS_CHANNEL, list_stored
 from ebbtide.storage.notify import Listener
 from ebbtide.storage.pool import Database

@@ -6,7 +6,6 @@ left in its pid file can never pass for a running server, nor hide one.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import signal
@@ -14,13 +13,14 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ebbtide.errors import SetupError
 from ebbtide.storage.binaries import RunUser
+from ebbtide.storage.locks import is_free
 
 PORT = 5432
 SOCKET_NAME = f".s.PGSQL.{PORT}"
@@ -246,36 +246,6 @@ def _is_private(folder: Path, user: RunUser) -> bool:
     except FileNotFoundError:
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == user.uid and not status.st_mode & 0o077
-
-
-def is_free(path: Path) -> bool:
-    """Whether nobody holds the lock file at `path`."""
-    with held(path, fcntl.LOCK_EX | fcntl.LOCK_NB) as lock:
-        return lock is not None
-
-
-def open_lock(path: Path) -> int:
-    """A descriptor of its own for the lock file at `path`."""
-    return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-
-
-def try_lock(descriptor: int, mode: int) -> bool:
-    """Take the lock without waiting; whether it was to be had."""
-    try:
-        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-@contextmanager
-def held(path: Path, mode: int) -> Iterator[int | None]:
-    """Hold the lock file for the block, if it is to be had at once; None otherwise."""
-    descriptor = open_lock(path)
-    try:
-        yield descriptor if try_lock(descriptor, mode) else None
-    finally:
-        os.close(descriptor)
 
 
 def wait_until(condition: Callable[[], bool], timeout: float) -> bool:

@@ -38,11 +38,10 @@ from ebbtide.storage.cluster import (
     Cluster,
     check_version,
     data_version,
-    open_lock,
     socket_folder,
-    try_lock,
     wait_until,
 )
+from ebbtide.storage.locks import open_lock, try_lock
 
 WATCH_INTERVAL = 1.0
 LEAST_SPACE = 512 << 20

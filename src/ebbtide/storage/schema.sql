@@ -150,6 +150,30 @@ alter table batch_file_chunks alter column data set storage external;
 -- A range of a file (files.read_chunks).
 create index batch_file_chunks_offset on batch_file_chunks (file_id, raw_offset);
 
+-- An upload that comes in parts, each under the secret in its URL, to any process.
+create table file_uploads (
+    token      bytea primary key,                -- SHA-256 of the secret in the upload's URL
+    account_id text not null,
+    filename   text not null,
+    size       bigint,                           -- as announced; null where it was not
+    received   bigint not null default 0 check (received >= 0),
+    file_id    text,                             -- what it came to
+    created_at timestamptz not null,
+    expires_at timestamptz not null
+);
+-- What is due for removal (files.expire_uploads).
+create index file_uploads_expiring on file_uploads (expires_at);
+-- An account's (files.count_open_uploads, files.drop_account_uploads).
+create index file_uploads_account on file_uploads (account_id);
+
+create table file_upload_parts (
+    token bytea not null references file_uploads on delete cascade,
+    start bigint not null,
+    data  bytea not null,
+    primary key (token, start)
+);
+alter table file_upload_parts alter column data set storage external;
+
 -- Work ---------------------------------------------------------------------------------------------------------------
 
 -- The public status of a batch. Nothing else computes one.
@@ -194,7 +218,8 @@ create table batch_jobs (
     account_id            text not null,
     key_id                text not null,
     api_surface           text not null check (api_surface in ('openai_inline', 'openai_file', 'anthropic', 'gemini')),
-    target                text not null check (target in ('chat', 'embeddings', 'responses', 'messages', 'gemini')),
+    target                text not null check (target in ('chat', 'embeddings', 'responses', 'messages', 'gemini',
+                                                            'gemini_embed')),
     schema_version        integer not null default 1,
     input_id              text not null,         -- the file that holds the request lines
     output_id             text,                  -- set when sealed, null where a file would be empty
@@ -239,6 +264,8 @@ create table batch_jobs (
     model                 text,                            -- where all its requests name one
     output_seconds        integer check (output_seconds > 0),  -- how long its result files are wanted at most
     anthropic_version     text,                            -- of a batch of Messages requests
+    priority              bigint not null default 0,       -- among its account's: the higher comes first
+    from_file             boolean not null default false,  -- of surface gemini: a file holds its requests
 
     check (completed + failed + cancelled + expired <= total),
     check (phase not in ('sealing', 'sealed') or completed + failed + cancelled + expired = total),

@@ -20,7 +20,6 @@ from ebbtide.batches.claim_store import Candidate
 from ebbtide.batches.end_store import fail_batch
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.batches.standing_store import UserState
-from ebbtide.batches.workers_store import HeldSlots
 from ebbtide.records import metrics
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
@@ -29,7 +28,7 @@ from ebbtide.worker.fairness import Share, allot, candidates_for_probe, choose_b
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.money import Holdings, Moment, look_for_money
 from ebbtide.worker.pace import Pace
-from ebbtide.worker.room import Room, model_room, prefetch, room_here
+from ebbtide.worker.room import Room, Usage, gives_up, model_room, prefetch, room_here
 from ebbtide.worker.take import Offer, Round, take_items
 
 CANDIDATES_LIVE: Final = 0.25  # seconds
@@ -54,6 +53,14 @@ class _Waiting:
     candidates: list[Candidate] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Haul:
+    """What a round claims, for the lanes as they were when it began."""
+
+    generation: int
+    works: list[Work] = field(default_factory=list)
+
+
 class Claimer:
     """Runs claim rounds for one worker and hands what it claimed to the lanes."""
 
@@ -75,25 +82,25 @@ class Claimer:
         candidates = await self._candidates(work_round)
         if not candidates and not self._lanes.of_model(work_round.model):
             return 0
-        generation, works = self._lanes.generation, list[Work]()
+        haul = _Haul(self._lanes.generation)
         try:
             async with self._context.database.transaction() as conn:
-                limits = await self._claim(conn, work_round, candidates, works)
+                limits = await self._claim(conn, work_round, candidates, haul)
         except BaseException:
-            if self._lanes.generation == generation:
-                self._holdings.remove(works)
+            if self._lanes.generation == haul.generation:
+                self._holdings.remove(haul.works)
             raise
-        if self._lanes.generation != generation:
+        if self._lanes.generation != haul.generation:
             return 0  # the lease was lost on the way: what was claimed is taken over with the rest
-        metrics.CLAIMED.labels(work_round.model).inc(len(works))
-        self._lanes.add(works)
+        metrics.CLAIMED.labels(work_round.model).inc(len(haul.works))
+        self._lanes.add(haul.works)
         self._lanes.limits_set(work_round.model)
         for account_id, limit in limits.items():
             self._lanes.lane(work_round.model, account_id).limit = limit
             self._lanes.start_waiting(work_round.model, account_id)
         self._lanes.forget_empty(work_round.model)
         self._pace.claimed(time.monotonic() - began)
-        return len(works)
+        return len(haul.works)
 
     # Who waits ------------------------------------------------------------------------------------------------------
 
@@ -120,52 +127,60 @@ class Claimer:
     # The round ------------------------------------------------------------------------------------------------------
 
     async def _claim(
-        self, conn: Connection, work_round: Round, candidates: list[Candidate], works: list[Work]
+        self, conn: Connection, work_round: Round, candidates: list[Candidate], haul: _Haul
     ) -> dict[str, int]:
-        """The limits by account; fills `works`, which are held from then on.
+        """The limits by account; fills `haul`, whose works are held from then on.
 
         They are held before the accounts' locks are released, so that the next claim, of any model, counts them.
         """
-        model, generation = work_round.model, self._lanes.generation
-        if not await workers_store.assert_alive(conn, work_round.worker_no):
-            raise LeaseLost(work_round.worker_no)
+        model, worker_no = work_round.model, work_round.worker_no
+        if not await workers_store.assert_alive(conn, worker_no):
+            raise LeaseLost(worker_no)
         await store.lock_model(conn, model)
-        accounts = sorted({c.account_id for c in candidates} | set(self._lanes.of_model(model)))
-        states = await standing_store.lock_user_states(conn, accounts, work_round.now)
-        paying, money = await look_for_money(
-            conn, candidates, self._holdings, work_round.worker_no, Moment(work_round.now, work_round.settings)
-        )
-        usage = _Usage(
-            await workers_store.list_slots(conn, model),
-            await workers_store.account_slots(conn, accounts, model),
-            states,
-        )
+        offer, usage = await self._look(conn, work_round, candidates)
         room = await self._room(conn, work_round)
         if room.is_probe:
-            paying = candidates_for_probe(paying, self._probes[model])
+            offer = replace(offer, candidates=candidates_for_probe(offer.candidates, self._probes[model]))
         # From here to the next await nothing moves: the lanes are read, and what shrinks shrinks at once.
-        shares = self._shares(work_round, paying, usage)
+        shares = self._shares(work_round, offer.candidates, usage)
         routes = self._room_of_routes(model)
-        here = min(room_here(room.slots, usage.held, work_round.worker_no), routes)
+        here = min(room_here(room.slots, usage.held, worker_no), routes)
         limits = grant(shares, allot(shares, here, self._pace.mean_seconds(model)), here)
-        takes = self._plan(model, shares, limits, paying)
+        takes = self._plan(model, shares, limits, offer.candidates)
+        self._shrink(model, limits)
+        if takes:
+            await self._take(conn, work_round, takes, offer, haul)
+            self._probes[model] += room.is_probe
+        wanting = shares if sum(limits.values()) < routes else [replace(share, cap=0) for share in shares]
+        kept = await self._record_slots(conn, work_round, wanting, limits, haul.works)
+        if gives_up(usage.held, worker_no, kept):
+            await notify(conn, WORK_CHANNEL)
+        await self._holdings.tell(conn, worker_no, offer.money.limited)
+        await standing_store.set_at_cap(conn, _news_of_caps(shares, usage.states))
+        return limits
+
+    async def _look(self, conn: Connection, work_round: Round, candidates: list[Candidate]) -> tuple[Offer, Usage]:
+        """What may be claimed from and who holds what, under the accounts' locks from here on."""
+        model, moment = work_round.model, Moment(work_round.now, work_round.settings)
+        accounts = sorted({c.account_id for c in candidates} | set(self._lanes.of_model(model)))
+        states = await standing_store.lock_user_states(conn, accounts, work_round.now)
+        offer = Offer(*await look_for_money(conn, candidates, self._holdings, work_round.worker_no, moment))
+        held = await workers_store.list_slots(conn, model)
+        return offer, Usage(held, await workers_store.account_slots(conn, accounts, model), states)
+
+    def _shrink(self, model: str, limits: dict[str, int]) -> None:
         for account_id, limit in limits.items():
             lane = self._lanes.lane(model, account_id)
             lane.limit = min(lane.limit, limit)
-        if takes:
-            taken = await take_items(conn, work_round, self._context.catalog.current, takes, Offer(paying, money))
-            if self._lanes.generation == generation:
-                works.extend(taken)
-                self._holdings.add(works)
-            self._probes[model] += room.is_probe
-            self._note_taken(model, dict(takes), Counter(work.batch.no for work in works))
-        wanting = shares if sum(limits.values()) < routes else [replace(share, cap=0) for share in shares]
-        kept = await self._record_slots(conn, work_round, wanting, limits, works)
-        if _gives_up(usage.held, work_round.worker_no, kept):
-            await notify(conn, WORK_CHANNEL)
-        await self._holdings.tell(conn, work_round.worker_no, money.limited)
-        await standing_store.set_at_cap(conn, _news_of_caps(shares, states))
-        return limits
+
+    async def _take(
+        self, conn: Connection, work_round: Round, takes: list[tuple[int, int]], offer: Offer, haul: _Haul
+    ) -> None:
+        taken = await take_items(conn, work_round, self._context.catalog.current, takes, offer)
+        if self._lanes.generation == haul.generation:
+            haul.works.extend(taken)
+            self._holdings.add(haul.works)
+        self._note_taken(work_round.model, dict(takes), Counter(work.batch.no for work in haul.works))
 
     async def _room(self, conn: Connection, work_round: Round) -> Room:
         """The model's room now; why there is none is written down when that changes."""
@@ -195,7 +210,7 @@ class Claimer:
         room = None if known is None or not known.has_batch_route else self._context.dispatcher.room(known, "batch")
         return _UNLIMITED if room is None else room
 
-    def _shares(self, work_round: Round, candidates: Sequence[Candidate], usage: _Usage) -> list[Share]:
+    def _shares(self, work_round: Round, candidates: Sequence[Candidate], usage: Usage) -> list[Share]:
         queued: Counter[str] = Counter()
         for candidate in candidates:
             queued[candidate.account_id] += candidate.queued
@@ -263,24 +278,6 @@ class Claimer:
             rows.append((share.account_id, held, max(share.appetite - held, 0)))
         await workers_store.set_slots(conn, work_round.model, work_round.worker_no, rows)
         return sum(kept for _, kept, _ in rows)
-
-
-@dataclass(frozen=True, slots=True)
-class _Usage:
-    """Slots of the model by holder, of the accounts on other models, and the accounts' states."""
-
-    held: Sequence[HeldSlots]
-    elsewhere: dict[str, int]
-    states: dict[str, UserState]
-
-    def by_others(self, account_id: str, worker_no: int) -> int:
-        return sum(s.slots for s in self.held if s.account_id == account_id and s.worker_no != worker_no)
-
-
-def _gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:
-    """Whether slots become free that another worker waits for: it need not find that out by polling."""
-    mine = sum(slots.slots for slots in held if slots.worker_no == worker_no)
-    return kept < mine and any(slots.wants for slots in held if slots.worker_no != worker_no)
 
 
 def _news_of_caps(shares: Sequence[Share], states: dict[str, UserState]) -> dict[str, bool]:

@@ -1,6 +1,7 @@
 """Who gets the slots of a model, and from which batches. Pure.
 
-Accounts: the one with the least recent service first. Within an account, slots alternate between the batch with the
+Accounts: the one with the least recent service first. Within an account, the batches of the highest priority come
+before all others; among those of one priority, slots alternate between the batch with the
 nearest deadline (then the oldest) and the batch with the fewest requests left (then the oldest): nothing waits for
 ever, and a small batch finishes in time proportional to its own size however big its neighbours are.
 """
@@ -11,6 +12,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 
 from ebbtide.batches.claim_store import Candidate
 
@@ -94,6 +96,22 @@ def candidates_for_probe(candidates: Sequence[Candidate], turn: int) -> list[Can
 
 def choose_batches(candidates: Sequence[Candidate], count: int) -> list[tuple[int, int]]:
     """(batch, how many) for `count` items of one account, in the order in which they should start."""
+    chosen: list[tuple[int, int]] = []
+    for _, equals in groupby(sorted(candidates, key=_rank), key=_rank):
+        taken = _choose_among(list(equals), count)
+        chosen += taken
+        count -= sum(items for _, items in taken)
+        if count <= 0:
+            break
+    return chosen
+
+
+def _rank(candidate: Candidate) -> int:
+    return -candidate.priority
+
+
+def _choose_among(candidates: Sequence[Candidate], count: int) -> list[tuple[int, int]]:
+    """The same for batches of one priority."""
     if len(candidates) == 1:
         return [(candidates[0].batch_no, min(count, candidates[0].queued))]
     left = {c.batch_no: c.queued for c in candidates}

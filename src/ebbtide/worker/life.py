@@ -11,12 +11,15 @@ import fcntl
 import os
 import secrets
 import stat
+import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import structlog
+
+from ebbtide.config import Config
 
 log = structlog.get_logger(__name__)
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -102,3 +105,10 @@ def _make_private(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise PermissionError(f"{folder} is not this user's own")
+
+
+def locks_folder(config: Config) -> Path:
+    """Where the workers of a host see each other live: beside the embedded server, or in a folder of the user's own."""
+    if config.database_url is None:
+        return config.data_dir / "workers"
+    return Path(tempfile.gettempdir()) / f"ebbtide-workers-{os.geteuid()}"

@@ -9,13 +9,11 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import structlog
 
 from ebbtide import ids, tracing
-from ebbtide.batches import claim_store
 from ebbtide.batches.model import DUTY_CHANNEL, WORK_CHANNEL
 from ebbtide.delivery.deliver import Deliverer, Delivery
 from ebbtide.delivery.webhooks import WEBHOOK_CHANNEL
@@ -25,27 +23,23 @@ from ebbtide.errors import Unavailable
 from ebbtide.records import metrics
 from ebbtide.siblings import Sample
 from ebbtide.storage.notify import Listener
-from ebbtide.worker.claim import Claimer, LeaseLost
+from ebbtide.worker.claim import Claimer
 from ebbtide.worker.context import WorkerContext
 from ebbtide.worker.lanes import Lanes, Work
 from ebbtide.worker.lease import Lease
 from ebbtide.worker.lines import LineCache
-from ebbtide.worker.money import Holdings, Moment
+from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
-from ebbtide.worker.recheck import find_unstartable
 from ebbtide.worker.room import prefetch
+from ebbtide.worker.rounds import POLL_SECONDS, Rounds
 from ebbtide.worker.run import Ended, Runner
 from ebbtide.worker.settle import Settler
-from ebbtide.worker.switch import Switch
-from ebbtide.worker.take import Round
 from ebbtide.worker.upkeep import Upkeep
 from ebbtide.worker.verdicts import UNWELL, FinishedItem, sign
 
 log = structlog.get_logger(__name__)
 
-POLL_SECONDS: Final = 1.0
 GRACE_SECONDS: Final = 30.0
-_CLAIMS_AT_ONCE: Final = 4
 _PAUSE_SECONDS: Final = 1.0
 
 
@@ -59,8 +53,9 @@ class Worker:
         self._pace = Pace()
         self._lanes = Lanes(self._start)
         self._holdings = Holdings()
-        self._claimer = Claimer(context, self._lanes, self._pace, self._holdings)
         self._settler = Settler(context, self._pace, self._holdings, self._rng)
+        claimer = Claimer(context, self._lanes, self._pace, self._holdings)
+        self._rounds = Rounds(context, lease, self._lanes, claimer, self._settler)
         self._lease = lease
         self.upkeep = Upkeep(context, lease, self._rng)
         self._runner = Runner(LineCache(context.database), context.catalog, context.dispatcher, context.settings)
@@ -68,12 +63,8 @@ class Worker:
         self._deliverer = Deliverer(delivery, lambda: lease.worker_no)
         self._running: set[asyncio.Task[None]] = set()
         self._unwell: list[Work] = []
-        self._models_to_claim: set[str] = set()
         self._listener = Listener(context.database)
-        self._bell = self._listener.subscribe(WORK_CHANNEL, self._work_came)
-        self._look_again = True
-        self._looked_at = 0.0
-        self._switch = Switch()
+        self._bell = self._listener.subscribe(WORK_CHANNEL, self._rounds.work_came)
         self._duties: list[Duty] = []
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -119,8 +110,8 @@ class Worker:
         webhooks = self._listener.subscribe(WEBHOOK_CHANNEL)
         self._deliverer.wake = webhooks.ring
         return [
-            Duty("claim", self._claim_or_hold, POLL_SECONDS, self._bell),
-            Duty("drop unstartable", self._drop_unstartable, 1.0, self._listener.subscribe(DUTY_CHANNEL)),
+            Duty("claim", self._rounds.run_once, POLL_SECONDS, self._bell),
+            Duty("drop unstartable", self._rounds.drop_unstartable, 1.0, self._listener.subscribe(DUTY_CHANNEL)),
             *self.upkeep.duties(self._listener),
             Duty("deliver", self._deliverer.run_once, 1.0, webhooks),
         ]
@@ -130,66 +121,6 @@ class Worker:
             worker_no = self._lease.worker_no
             await self._lease.keep()
             await self._lease_lost(worker_no)
-
-    # Claiming -------------------------------------------------------------------------------------------------------
-
-    def _work_came(self) -> None:
-        """Something may have come to claim, of whatever model."""
-        self._look_again = True
-        self._claimer.look_again()
-
-    async def _claim_or_hold(self, now: datetime) -> int:
-        """A claim round; without the database nobody knows the room, and nothing more starts until the next one."""
-        try:
-            return await self._claim_round(now)
-        except Unavailable:
-            self._lanes.limits_unknown()
-            raise
-
-    async def _claim_round(self, now: datetime) -> int:
-        """Claim for every model that may have something for us.
-
-        Always returns 0, so that `repeat` waits for the bell between rounds.
-        """
-        worker_no = self._lease.worker_no
-        self._switch.seen(self._context.settings.current.batch_enabled)
-        if worker_no is None or self._settler.is_full:
-            return 0
-        models = self._models_to_claim
-        self._models_to_claim = set()
-        # Nobody announces that a retry's time has come, so a worker that is busy with some models looks at all too.
-        if self._look_again or not models or time.monotonic() - self._looked_at > POLL_SECONDS:
-            self._look_again = False
-            self._looked_at = time.monotonic()
-            async with self._context.database.connection() as conn:
-                models |= {*await claim_store.waiting_models(conn, now), *self._lanes.models()}
-        try:
-            await self._claim_all(sorted(models), worker_no, now)
-        except LeaseLost as lost:
-            self._lease.lapse(lost.worker_no)
-        return 0
-
-    async def _claim_all(self, models: list[str], worker_no: int, now: datetime) -> None:
-        settings = self._context.settings.current
-        at_once = asyncio.Semaphore(_CLAIMS_AT_ONCE)
-
-        async def claim(model: str) -> None:
-            async with at_once:
-                await self._claimer.claim(Round(model, worker_no, settings, now))
-
-        results = await asyncio.gather(*map(claim, models), return_exceptions=True)
-        self._hand_back(self._lanes.take_stranded())
-        failures = {model: result for model, result in zip(models, results, strict=True) if result is not None}
-        self._models_to_claim |= failures.keys()
-        for failure in failures.values():
-            raise failure
-
-    async def _drop_unstartable(self, now: datetime) -> int:
-        """Hand back items that wait here and that may not start any more."""
-        if waiting := self._lanes.waiting():
-            gone = await find_unstartable(self._context.database, waiting, Moment(now, self._context.settings.current))
-            self._hand_back(self._lanes.take_waiting(gone.holds))
-        return 0
 
     # Running --------------------------------------------------------------------------------------------------------
 
@@ -245,7 +176,7 @@ class Worker:
         lane = self._lanes.lane(work.model, work.batch.account_id)
         ready = prefetch(lane.limit, self._pace.mean_seconds(work.model), self._pace.round_trip_seconds)
         if len(lane.waiting) * 2 <= ready:
-            self._models_to_claim.add(work.model)
+            self._rounds.wanted.add(work.model)
             self._bell.ring()
         return successor
 
@@ -253,9 +184,9 @@ class Worker:
         """What the settler was handed is on record. Only now are the slots of failures free: their model may rest."""
         for work in self._unwell:
             self._lanes.freed(work)
-            self._models_to_claim.add(work.model)
+            self._rounds.wanted.add(work.model)
         self._unwell.clear()
-        if self._models_to_claim:
+        if self._rounds.wanted:
             self._bell.ring()
 
     # Beginnings and ends --------------------------------------------------------------------------------------------
@@ -286,7 +217,7 @@ class Worker:
     async def _finish(self, loops: _Loops, grace: float) -> None:
         """Start nothing more, hand back what waits, let what runs finish for a while, record everything."""
         await _cancel(loops.duties)
-        self._hand_back(self._lanes.take_waiting(lambda _: True))
+        self._settler.hand_back(self._lanes.take_waiting(lambda _: True))
         if self._running:
             await asyncio.wait(self._running, timeout=grace)
         await self._deliverer.close(grace)
@@ -299,10 +230,6 @@ class Worker:
         except (Unavailable, TimeoutError):
             log.warning("worker_left_untidy", worker=self._lease.worker_no)
         await _cancel([loops.lease])
-
-    def _hand_back(self, works: list[Work]) -> None:
-        for work in works:
-            self._settler.put(FinishedItem(work, None, None, ""))
 
 
 @dataclass(frozen=True, slots=True)

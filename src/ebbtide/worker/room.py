@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from ebbtide.batches.standing_store import ModelStanding
+from ebbtide.batches.standing_store import ModelStanding, UserState
 from ebbtide.batches.workers_store import HeldSlots
 from ebbtide.settings.snapshot import Settings
 
@@ -72,3 +72,21 @@ def prefetch(limit: int, mean_seconds: float, round_trip_seconds: float) -> int:
     if limit == 0:
         return 0
     return max(1, min(_MOST_PER_SLOT * limit, math.ceil(2 * limit * round_trip_seconds / max(mean_seconds, 1e-3))))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Slots of the model by holder, of the accounts on other models, and the accounts' states."""
+
+    held: Sequence[HeldSlots]
+    elsewhere: dict[str, int]
+    states: dict[str, UserState]
+
+    def by_others(self, account_id: str, worker_no: int) -> int:
+        return sum(s.slots for s in self.held if s.account_id == account_id and s.worker_no != worker_no)
+
+
+def gives_up(held: Sequence[HeldSlots], worker_no: int, kept: int) -> bool:
+    """Whether slots become free that another worker waits for: it need not find that out by polling."""
+    mine = sum(slots.slots for slots in held if slots.worker_no == worker_no)
+    return kept < mine and any(slots.wants for slots in held if slots.worker_no != worker_no)

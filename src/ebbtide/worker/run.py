@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from ebbtide.catalog.source import CatalogSource
-from ebbtide.dialects.openai.requests import line_body
+from ebbtide.dialects.lines import line_body
 from ebbtide.dialects.values import named_model
 from ebbtide.dispatch.course import Departure
 from ebbtide.dispatch.dispatcher import Dispatcher
@@ -57,7 +57,7 @@ class Runner:
         model = self.catalog.current.usable(work.model, work.role)
         if model is None:
             return Failed("no_route", 404, "model_not_found", f"Model '{work.model}' not found", sent=False)
-        body = line_body(await self._line(work))
+        body = line_body(await self._line(work), work.model)
         return Call(
             target=work.batch.target,
             model=model,

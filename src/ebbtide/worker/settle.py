@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -25,6 +25,7 @@ from ebbtide.records.spend import Charge, add_charges
 from ebbtide.storage.notify import notify
 from ebbtide.storage.pool import Connection
 from ebbtide.worker.context import WorkerContext
+from ebbtide.worker.lanes import Work
 from ebbtide.worker.money import Holdings
 from ebbtide.worker.pace import Pace
 from ebbtide.worker.segments import Segment, pack_answers
@@ -70,6 +71,11 @@ class Settler:
     def put(self, done: FinishedItem) -> None:
         self._done.append(done)
         self._arrived.set()
+
+    def hand_back(self, works: Iterable[Work]) -> None:
+        """These were not begun, and go back to the queue."""
+        for work in works:
+            self.put(FinishedItem(work, None, None, ""))
 
     def forget(self) -> None:
         """Drop what is not written: the lease lapsed, and the items are somebody else's."""

@@ -21,6 +21,7 @@ from ebbtide.delivery.webhooks import prune_webhooks
 from ebbtide.dispatch.translation import check_carried
 from ebbtide.duties import Duty
 from ebbtide.files import retention
+from ebbtide.files.resumable import expire_uploads
 from ebbtide.records import metrics
 from ebbtide.storage.notify import Listener
 from ebbtide.worker.context import WorkerContext
@@ -84,6 +85,7 @@ class Upkeep:
         removed = await closing.purge_batches(database, now)
         removed += await retention.expire_files(database, now)
         removed += await retention.purge_files(database, now)
+        removed += await expire_uploads(database, now)
         removed += await prune_webhooks(database, now)
         await closing.prune_workers(database)
         return removed

@@ -136,7 +136,9 @@ async def test_what_the_navigation_is_told(gateway: TestGateway) -> None:
     assert (told["status"], told["min_role"]) == ("enabled", "internal")
     assert [model["id"] for model in told["models"]] == ["chat-1", "embed-1"]
     chat = told["models"][0]
-    assert (chat["aliases"], chat["targets"], chat["available"], chat["live"]) == (["short"], ["chat"], True, True)
+    assert (chat["aliases"], chat["available"], chat["live"]) == (["short"], True, True)
+    assert chat["targets"] == ["chat", "responses", "messages"]
+    assert told["models"][1]["targets"] == ["embeddings"]
     assert (chat["unsupported_fields"], chat["unknown_fields"], chat["prices"]["batch_factor"]) == ([], True, 1)
     assert {"target": "embeddings", "url": "/v1/embeddings"} in told["targets"]
     limits = told["limits"]

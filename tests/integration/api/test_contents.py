@@ -103,6 +103,26 @@ async def test_what_is_kept_is_what_was_said(gateway: TestGateway, upstream: Fak
     assert cut["request_bytes"] == len(long)
 
 
+async def test_streams_of_messages_and_responses_are_put_together(gateway: TestGateway) -> None:
+    await switch(gateway, True)
+    key = await gateway.new_key("someone", Role.PRO)
+    bodies: dict[str, dict[str, Any]] = {
+        "/v1/messages": {"max_tokens": 50, "messages": [{"role": "user", "content": "Hello"}]},
+        "/v1/responses": {"input": "Hello"},
+    }
+    for path, body in bodies.items():
+        asked = {"model": "chat-1", "stream": True} | body
+        told = await gateway.call("POST", path, key=key, json=asked, headers={"anthropic-version": "2023-06-01"})
+        assert told.status == 200, told.body
+    rows = await logged(gateway, key, 2)
+    found = [(await gateway.call("GET", f"/user/requests/{row['id']}", key=key)).json["content"] for row in rows]
+    message, response = (msgspec.json.decode(one["answer"]) for one in found)
+    assert message["content"][0]["text"]
+    assert message["stop_reason"] == "end_turn"
+    assert response["status"] == "completed"
+    assert response["output"][0]["content"][0]["text"] == message["content"][0]["text"]
+
+
 async def test_only_its_account_and_administrators_read_it_and_their_looks_are_audited(gateway: TestGateway) -> None:
     await switch(gateway, True)
     key, other = await gateway.new_key("someone", Role.PRO), await gateway.new_key("other", Role.INTERNAL)

@@ -25,7 +25,8 @@ async def test_in_a_path(gateway: TestGateway, odd: str) -> None:
             path = re.sub(r"\{.*?\}", odd, endpoint.path)
             body = {"max_concurrency": 1} if endpoint.method == "PATCH" else None
             answer = await gateway.call(endpoint.method, path, json=body)
-            assert answer.status in (400, 404), (endpoint.method, path)
+            gone = "/v1/messages/batches" in endpoint.path  # switched off: 410, whatever the path names
+            assert answer.status in ((400, 404, 410) if gone else (400, 404)), (endpoint.method, path)
 
 
 @pytest.mark.parametrize("odd", ["%00", "a%00b", "%ED%A0%80", "%FF"])
@@ -37,7 +38,9 @@ async def test_in_a_query(gateway: TestGateway, odd: str) -> None:
                 path = re.sub(r"\{.*?\}", batch, endpoint.path)
                 answer = await gateway.call(endpoint.method, f"{path}?{parameter.name}={odd}")
                 assert answer.status < 500, (path, parameter.name)
-                assert "00" not in odd or (answer.status, answer.error["param"]) == (400, parameter.name)
+                if "00" in odd and answer.status != 410:  # gone for everybody, whatever is asked
+                    assert answer.status == 400, (path, parameter.name)
+                    assert parameter.name in (answer.error.get("param"), *answer.error["message"].split("'"))
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from http.cookies import SimpleCookie
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway import TestGateway, request_line, until
+from tests.gateway import Answer, TestGateway, request_line, start_gateway, until
 
 from ebbtide.accounts import accounts, keys
 from ebbtide.accounts.passwords import Passwords
@@ -29,13 +30,33 @@ ID = re.compile(r"{\w+(?::path)?}")
 MARK = "only-for-the-owners-eyes"
 PASSWORD = "correct horse battery"
 # Whose the id of a closed route is, by what its path begins with; ids that belong to nobody are OF_ALL.
-OWNED = {"/v1/batches/": "batch", "/v1/files/": "file", "/user/keys/": "key", "/user/requests/": "request"}
-OF_ALL = ("/v1/models/",)
+OWNED = {
+    "/v1/batches/": "batch",
+    "/user/batches/": "batch",
+    "/v1/files/": "file",
+    "/user/keys/": "key",
+    "/user/requests/": "request",
+    "/v1beta/batches/": "gemini_batch",
+    "/v1beta/files/": "file",
+} | {f"{prefix}/v1/messages/batches/": "message_batch" for prefix in ("", "/anthropic")}
+OF_ALL = ("/v1/models/", "/anthropic/v1/models/", "/v1beta/models/", "/v1/responses/")  # no response is kept
 # What the cursor of a list is the id of, by its path.
-CURSORS = {"/v1/batches": "batch", "/v1/files": "file", "/user/keys": "key"}
+CURSORS = {
+    "/v1/batches": "batch",
+    "/user/batches": "batch",
+    "/v1/files": "file",
+    "/user/keys": "key",
+}
 # Places below what the caller must own, or in what is the caller's own.
-OWN_CURSORS = ("/v1/batches/{id}/results", "/v1/batch_webhook/events", "/user/requests")
-UNKNOWN = {"batch": f"batch_{'0' * 32}", "file": f"file-{'0' * 32}", "key": f"key_{'0' * 32}", "request": "log_1_1"}
+OWN_CURSORS = ("/v1/batches/{id}/results", "/v1/batch_webhook/events", "/user/requests", "/user/batches/{id}/requests")
+UNKNOWN = {
+    "batch": f"batch_{'0' * 32}",
+    "message_batch": f"msgbatch_{'0' * 32}",
+    "gemini_batch": "0" * 32,
+    "file": f"file-{'0' * 32}",
+    "key": f"key_{'0' * 32}",
+    "request": "log_1_1",
+}
 BODIES: Mapping[str, Any] = {"/user/keys/{id}": {"daily_budget_usd": "0.01"}}
 CLOSED = [one for one in ENDPOINTS if isinstance(one, Closed) and not isinstance(one, Admin)]
 ADMIN = [one for one in ENDPOINTS if isinstance(one, Admin)]
@@ -57,6 +78,14 @@ class Owner:
 
 
 @pytest.fixture
+async def gateway(database_url: str, listen_url: str, models: Path) -> AsyncIterator[TestGateway]:
+    """With everything switched on that can be."""
+    environ = {"BATCH_MESSAGE_BATCHES": "on"}
+    async with start_gateway(database_url, models, role="api", listen_url=listen_url, environ=environ) as gateway:
+        yield gateway
+
+
+@pytest.fixture
 async def owner(gateway: TestGateway) -> Owner:
     now = SystemClock().now()
     account = await accounts.create_account(gateway.database, MARK, Role.INTERNAL, now)
@@ -68,6 +97,19 @@ async def owner(gateway: TestGateway) -> Owner:
     chat = await gateway.call("POST", "/v1/chat/completions", key=secret, json=line["body"])
     assert chat.status == 200
     batch = await gateway.call("POST", "/v1/batches", key=secret, json={"requests": [line], "metadata": {"m": MARK}})
+    native = {"custom_id": "one", "params": {"max_tokens": 9, **line["body"]}}
+    headers = {"anthropic-version": "2023-06-01"}
+    path = "/v1/messages/batches"
+    messages = await gateway.call("POST", path, key=secret, headers=headers, json={"requests": [native]})
+    assert messages.status == 200, messages.body
+    asked = {"request": {"contents": [{"parts": [{"text": MARK}]}]}, "metadata": {"m": MARK}}
+    gemini = await gateway.call(
+        "POST",
+        f"/v1beta/models/{line['body']['model']}:batchGenerateContent",
+        key=secret,
+        json={"batch": {"inputConfig": {"requests": {"requests": [asked]}}}},
+    )
+    assert gemini.status == 200, gemini.body
     file = await gateway.upload(MARK.encode(), f"{MARK}.jsonl", key=secret)
     hook = {"url": f"https://8.8.8.8/{MARK}"}  # nothing is sent there: no batch ends here
     assert (await gateway.call("PUT", "/v1/batch_webhook", key=secret, json=hook)).status == 200
@@ -76,7 +118,14 @@ async def owner(gateway: TestGateway) -> Owner:
         return (await gateway.call("GET", "/user/requests", key=secret)).json["data"]
 
     [row] = await until(logged)
-    ids = {"account": account.id, "key": key.id, "batch": batch.json["id"], "file": file.json["id"]}
+    ids = {
+        "account": account.id,
+        "key": key.id,
+        "batch": batch.json["id"],
+        "message_batch": messages.json["id"],
+        "gemini_batch": gemini.json["name"].removeprefix("batches/"),
+        "file": file.json["id"],
+    }
     ids["request"] = row["id"]
     return Owner(ids, secret, SimpleCookie(entered.headers["set-cookie"])["ebbtide_session"].value)
 
@@ -90,11 +139,16 @@ def kind_of(path: str) -> str | None:
     return found[0]
 
 
+def said(answer: Answer) -> str:
+    """What an error says; beside it, some dialects' bodies hold the request's id."""
+    return repr(answer.json["error"]) if answer.body else ""
+
+
 def at(path: str, an_id: str) -> str:
     return ID.sub(an_id, path)
 
 
-async def seen_by(gateway: TestGateway, owner: Owner) -> dict[str, bytes]:
+async def seen_by(gateway: TestGateway, owner: Owner) -> dict[str, Any]:
     """Everything that the owner's own GETs tell, by its session: that one must live on too."""
     seen = {}
     cookie = {"Cookie": f"ebbtide_session={owner.cookie}"}
@@ -103,7 +157,8 @@ async def seen_by(gateway: TestGateway, owner: Owner) -> dict[str, bytes]:
             continue
         path = at(one.path, owner.ids.get(kind_of(one.path) or "", ""))
         answer = await gateway.call("GET", path, key=None, headers=cookie)
-        seen[path] = b"%d " % answer.status + answer.body
+        assert answer.status < 500, (path, answer.body)
+        seen[path] = answer.body if answer.status == 200 else said(answer)
     return seen
 
 
@@ -117,8 +172,8 @@ async def test_what_is_somebody_elses_is_answered_like_what_is_not_there(gateway
         found = await gateway.call(method, at(one.path, owner.ids[kind]), key=stranger, json=body)
         missing = await gateway.call(method, at(one.path, UNKNOWN[kind]), key=stranger, json=body)
         assert (found.status, missing.status) == (404, 404), (method, one.path, found.body)
-        worded = found.body.replace(owner.ids[kind].encode(), UNKNOWN[kind].encode())
-        assert worded == missing.body, (method, one.path)
+        worded = said(found).replace(owner.ids[kind], UNKNOWN[kind])
+        assert worded == said(missing), (method, one.path)
     assert (await gateway.call("DELETE", "/sessions", key=stranger)).json == {"ended": 0}
     assert await seen_by(gateway, owner) == before
 
@@ -174,7 +229,7 @@ async def test_a_dead_key_opens_nothing_and_is_not_told_why(gateway: TestGateway
     for one, (why, key) in zip(closed, itertools.cycle(dead.items()), strict=False):
         answer = await gateway.call(one.method, at(one.path, "unknown"), key=key, json={})
         assert answer.status == 401, (one.method, one.path, why)
-        refusals.add(answer.body)
+        refusals.add(answer.error["message"])
     assert len(refusals) == 1
 
 

@@ -454,7 +454,7 @@ async def test_broken_off_results_are_fetched_again(gateway: FakeGateway, tmp_pa
 async def test_patience_ends(gateway: FakeGateway, requests: str, capsys: pytest.CaptureFixture[str]) -> None:
     await gateway.down()
     assert await ebbtide("batch", "submit", requests) == exits.UNREACHABLE
-    assert f"No gateway at {gateway.url}" in capsys.readouterr().err
+    assert f"No gateway at {gateway.url}: Connection refused. " in capsys.readouterr().err
     assert await ebbtide("batch", "watch", "batch_1", "--give-up-after", "0.3") == exits.UNREACHABLE
 
 

@@ -13,9 +13,10 @@ from ebbtide.catalog.model import Model, Route
 from ebbtide.clock import SystemClock
 from ebbtide.dispatch import health
 from ebbtide.dispatch.breaker import BreakerRules
-from ebbtide.dispatch.dispatcher import Dispatcher, Rules
+from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.health import HealthReporter, read_health
 from ebbtide.dispatch.outcome import Answered, Call, Failed
+from ebbtide.dispatch.rules import Rules
 from ebbtide.dispatch.send import Sender
 from ebbtide.duties import repeat
 from ebbtide.storage.pool import Database

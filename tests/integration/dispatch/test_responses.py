@@ -15,7 +15,7 @@ from tests.vendors import Given, Vendor, sse
 from ebbtide.catalog.model import Model, Route
 from ebbtide.dialects.values import Target, Usage
 from ebbtide.dispatch.dispatcher import Dispatcher
-from ebbtide.dispatch.outcome import Answered, Call, Failed
+from ebbtide.dispatch.outcome import Answered, Call, Failed, is_retryable, speaks_ill, trips
 from ebbtide.dispatch.send import Sender
 from ebbtide.dispatch.streaming import Streaming
 
@@ -185,3 +185,23 @@ async def test_a_chat_reaches_a_server_that_speaks_nothing_but_responses(dispatc
         failed = await dispatcher.call(call(only, "chat", messages=messages))
         assert isinstance(failed, Failed)
         assert failed.message == "Out of order"
+
+
+async def test_arguments_that_are_no_json_come_as_the_model_wrote_them(vendor: Vendor, dispatcher: Dispatcher) -> None:
+    called = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"city": Jena'}}
+    message = {"role": "assistant", "content": None, "tool_calls": [called]}
+    tokens = {"prompt_tokens": 5, "completion_tokens": 3}
+    given = Given({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}], "usage": tokens})
+    vendor.script += [given, given]
+    plain = model(Route("p", "openai", "inside", vendor.url))
+    told = await response(dispatcher, call(plain, input="Weather?", tools=[TOOL]))
+    assert [(item.type, getattr(item, "arguments", None)) for item in told.output] == [
+        ("function_call", '{"city": Jena')
+    ]
+    # The Messages API has objects alone: the answer cannot be told, which is neither the server's fault nor free.
+    asked = call(plain, "messages", max_tokens=9, messages=[{"role": "user", "content": "Weather?"}])
+    outcome = await dispatcher.call(asked)
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.status, outcome.usage) == ("unsayable", 502, Usage(5, 0, 3, 0))
+    assert outcome.message == "The model called the tool weather with arguments that are not a JSON object"
+    assert (trips(outcome), speaks_ill(outcome), is_retryable(outcome)) == (False, False, False)

@@ -12,7 +12,7 @@ from tests.fake_upstream import Behaviour, FakeUpstream, Received, closed_port
 
 from ebbtide.catalog.model import Model, Route, TimeLimits
 from ebbtide.dispatch.breaker import BreakerRules
-from ebbtide.dispatch.dispatcher import Dispatcher, Rules
+from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import (
     Answered,
     Call,
@@ -24,6 +24,7 @@ from ebbtide.dispatch.outcome import (
     is_retryable,
     used,
 )
+from ebbtide.dispatch.rules import Rules
 from ebbtide.dispatch.send import Sender
 
 FIRST, LAST = 1e12, 1e-12

@@ -11,8 +11,8 @@ import pytest
 from tests.fake_upstream import Behaviour, FakeUpstream, closed_port
 
 from ebbtide.catalog.model import Model, Route
+from ebbtide.dialects.openai.bodies import parse_body
 from ebbtide.dialects.openai.errors import render_error
-from ebbtide.dialects.openai.requests import parse_body
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Timeouts
@@ -131,7 +131,7 @@ async def test_a_caller_who_asks_sees_the_usage(upstream: FakeUpstream, dispatch
     [
         ("stream-reset", 502, "broke"),
         ("stream-close", 502, "broke"),
-        ("stream-error", 502, "alias at [address] fell over"),
+        ("stream-error", 500, "alias at [address] fell over"),
         ("stream-stall", 504, "nothing more of it came in time"),
     ],
 )

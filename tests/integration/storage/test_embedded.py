@@ -16,8 +16,8 @@ import pytest
 
 from ebbtide.errors import SetupError
 from ebbtide.storage.binaries import find_binaries
-from ebbtide.storage.cluster import is_free
 from ebbtide.storage.embedded import EmbeddedServer, find_problems
+from ebbtide.storage.locks import is_free
 
 # A process that uses the server until its input ends.
 _USER = """

@@ -340,8 +340,8 @@ async def test_every_model_whose_claim_broke_is_claimed_again(world: World) -> N
     await world.many(1, model="chat-1")
     await world.many(1, model="chat-2")
     with pytest.raises(LeaseLost):
-        await worker._claim_all(["chat-1", "chat-2"], worker_no=0, now=world.clock.now())
-    assert worker._models_to_claim == {"chat-1", "chat-2"}
+        await worker._rounds._claim_all(["chat-1", "chat-2"], worker_no=0, now=world.clock.now())
+    assert worker._rounds.wanted == {"chat-1", "chat-2"}
 
 
 async def test_a_cancelled_worker_still_records_what_ran(world: World) -> None:

@@ -52,5 +52,8 @@ def test_a_command_tells_its_log_apart_from_its_answer() -> None:
     environ = {**os.environ, "EBBTIDE_DATABASE_URL": "postgresql://ebbtide@127.0.0.1:1/x"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environ)
     logged, said = done.stderr.splitlines()
-    assert (done.stdout, said) == ("", "ebbtide: The database cannot be reached at the moment")
+    assert (done.stdout, said) == (
+        "",
+        "ebbtide: The database cannot be reached at the moment; `ebbtide doctor`, given the same flags, says more",
+    )
     assert json.loads(logged)["cause"] == "ConnectionRefusedError"

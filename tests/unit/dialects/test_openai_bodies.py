@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.dialects.openai.requests import check_batch_body, parse_body, streamed
+from ebbtide.dialects.openai.bodies import check_batch_body, parse_body, streamed
 from ebbtide.dialects.values import Limits, Target, Terms, with_model
 from ebbtide.errors import InvalidRequest
 

@@ -8,9 +8,10 @@ import tracemalloc
 
 import pytest
 
+from ebbtide.dialects.lines import line_body
 from ebbtide.dialects.openai.canonical import create_digest
 from ebbtide.dialects.openai.faults import at_index
-from ebbtide.dialects.openai.requests import CreateBatch, line_body, parse_create, parse_line
+from ebbtide.dialects.openai.requests import CreateBatch, parse_create, parse_line
 from ebbtide.errors import InvalidRequest
 
 BODY = {"model": "llama", "messages": [{"role": "user", "content": "hello"}]}
@@ -277,7 +278,7 @@ def test_a_body_may_nest_as_deep_in_a_line_as_on_its_own() -> None:
 
 def test_a_stored_line_gives_its_body_as_sent() -> None:
     stored = memoryview(b'{"body": {"model" : "m", "x": 1e0}, "custom_id": "q", "other": 1}\n')
-    assert line_body(stored) == b'{"model" : "m", "x": 1e0}'
+    assert line_body(stored, "other") == b'{"model" : "m", "x": 1e0}'
 
 
 # Bodies that would weigh many times their bytes -----------------------------------------------------------------------

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
 from ebbtide.dialects import sse
+from ebbtide.dialects.openai.chat_answers import ChatPieces
 from ebbtide.dialects.openai.completions import DONE
 from ebbtide.dialects.openai.errors import error_event
 from ebbtide.dialects.openai.stream import ChatStream
@@ -155,6 +156,17 @@ def test_an_error_is_kept_back_and_nothing_follows_it(payload: str, message: str
     assert parser.error.message == message
     assert parser.feed(frame(chunk("c"))) == []
     assert parser.close() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(400, 400), (429, 429), (500, 500), (200, 502), ("400", 502), (None, 502), (True, 502)]
+)
+def test_an_error_of_a_stream_has_the_status_that_it_names(code: object, status: int) -> None:
+    event = frame(json.dumps({"error": {"message": "Too many tokens", "code": code}}))
+    for reader in (ChatStream("llama", show_usage=False), ChatPieces("seed")):
+        assert list(reader.feed(event)) == []
+        assert reader.error is not None
+        assert reader.status == status
 
 
 def test_an_event_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from ebbtide.accounts.roles import Role
 from ebbtide.errors import SetupError
-from ebbtide.settings.registry import BY_NAME, ROLES, SETTINGS, Setting
+from ebbtide.settings.registry import BY_NAME, ROLES, SETTINGS
+from ebbtide.settings.setting import Setting
 from ebbtide.settings.snapshot import RoleName, Settings, SettingsSource, load_settings
 
 

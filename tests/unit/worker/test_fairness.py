@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -182,3 +183,11 @@ def test_enough_is_claimed_ahead_for_what_finishes_while_a_claim_is_under_way(li
     # The faster requests are, the more; the slowest ones need one.
     assert prefetch(limit, mean / 2, round_trip) >= prefetch(limit, mean, round_trip)
     assert prefetch(limit, 1_000.0 * limit, round_trip) == 1
+
+
+def test_a_higher_priority_comes_before_every_deadline() -> None:
+    late = replace(candidate(1, 3, hours=1), priority=-1)
+    usual = [candidate(2, 2, hours=9), candidate(3, 2, hours=5)]
+    high = replace(candidate(4, 4), priority=7)
+    assert choose_batches([late, *usual, high], 3) == [(4, 3)]
+    assert choose_batches([late, *usual, high], 100) == [(4, 4), (3, 2), (2, 2), (1, 3)]

@@ -1,7 +1,8 @@
 /** What can be done with a batch: download, retry, cancel, delete; the last two ask first. */
-import { Button, Group, Menu } from '@mantine/core';
-import { IconChevronDown, IconDownload, IconPlayerStop, IconRefresh, IconTrash } from '@tabler/icons-react';
+import { ActionIcon, Button, Group, Menu } from '@mantine/core';
+import { IconChevronDown, IconCopyPlus, IconDots, IconDownload, IconFileExport, IconPlayerStop, IconRefresh, IconTrash } from '@tabler/icons-react';
 import { useState } from 'react';
+import { Link } from 'react-router';
 
 import { type Ask, Confirm } from '../../parts/Confirm';
 import { count } from '../../parts/format';
@@ -52,6 +53,7 @@ export function Actions({ batch }: { batch: Batch }) {
         <Button variant="default" leftSection={<IconTrash size={15} />} onClick={() => setAsked(DELETE)}>
           Delete
         </Button>
+        {(batch.copyable || batch.exportable) && <More batch={batch} onExport={() => download.mutate(`/user/batches/${batch.id}/unfinished.jsonl`)} />}
       </Group>
       {wrong !== null && (
         <div style={{ marginTop: 10, maxWidth: 420 }}>
@@ -62,6 +64,31 @@ export function Actions({ batch }: { batch: Batch }) {
       )}
       <Confirm ask={asked} busy={command.isPending} error={command.error} onClose={close} onConfirm={() => command.mutate(undefined, { onSuccess: close })} />
     </div>
+  );
+}
+
+function More(props: { batch: Batch; onExport: () => void }) {
+  const { batch } = props;
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <ActionIcon variant="default" size={36} aria-label="More to do with the batch">
+          <IconDots size={16} />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {batch.copyable && (
+          <Menu.Item component={Link} to={`/batches/new?from=${batch.id}`} leftSection={<IconCopyPlus size={14} />}>
+            Copy as new batch
+          </Menu.Item>
+        )}
+        {batch.exportable && (
+          <Menu.Item leftSection={<IconFileExport size={14} />} onClick={props.onExport}>
+            Export unfinished requests
+          </Menu.Item>
+        )}
+      </Menu.Dropdown>
+    </Menu>
   );
 }
 

@@ -1,4 +1,8 @@
 /** /batches: an account's batches, searched and filtered by the URL. */
+import { Button } from '@mantine/core';
+import { IconPlus } from '@tabler/icons-react';
+import { Link } from 'react-router';
+
 import { Page } from '../../parts/Page';
 import { Empty, Loaded, Note } from '../../parts/states';
 import { useUrlState } from '../../parts/useUrlState';
@@ -12,7 +16,7 @@ export function Component() {
   const batches = useBatches({ search: url.get('search'), group: url.get('status'), after: url.after });
   const may = capabilities.data?.role_may_submit === true;
   return (
-    <Page title="Batches" lead="Everything you submitted, newest first.">
+    <Page title="Batches" lead="Everything you submitted, newest first." actions={may && capabilities.data?.status === 'enabled' && <Create />}>
       {capabilities.data?.status === 'disabled' ? (
         <Empty title="Batch inference is not available on this gateway">Its operator has switched it off (BATCH_ENABLED).</Empty>
       ) : (
@@ -38,5 +42,13 @@ export function Component() {
         </>
       )}
     </Page>
+  );
+}
+
+function Create() {
+  return (
+    <Button component={Link} to="/batches/new" leftSection={<IconPlus size={15} />}>
+      Create batch
+    </Button>
   );
 }

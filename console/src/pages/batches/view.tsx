@@ -123,8 +123,8 @@ function Nothing(props: { narrowed: boolean; maySubmit: boolean; onAll: () => vo
       title="No batches yet"
       action={
         props.maySubmit ? (
-          <Button component={Link} to="/quickstart">
-            Submit the first one
+          <Button component={Link} to="/batches/new">
+            Create the first one
           </Button>
         ) : undefined
       }

@@ -62,6 +62,8 @@ export interface Batch {
   ended: boolean;
   own: boolean;
   contentShown: boolean;
+  copyable: boolean;
+  exportable: boolean;
   counts: Counts;
   waiting: number;
   outcomes: Outcome[];
@@ -101,6 +103,13 @@ export function outcomesOf(counts: Counts): Outcome[] {
   ];
 }
 
+const CREATED_HERE = new Set(['chat', 'embeddings']);
+
+/** Whether its file and settings can be the start of a new batch. */
+export function isCopyable(wire: { target: string; input_method: string }): boolean {
+  return wire.input_method === 'file' && CREATED_HERE.has(wire.target);
+}
+
 export function toBatch(wire: WireBatch): Batch {
   const { batch } = wire;
   const counts = batch.request_counts;
@@ -117,6 +126,8 @@ export function toBatch(wire: WireBatch): Batch {
     ended: isFinal(batch.status),
     own: wire.own,
     contentShown: wire.content_shown,
+    copyable: wire.own && isCopyable(wire),
+    exportable: wire.own && isFinal(batch.status) && CREATED_HERE.has(wire.target) && counts.failed + (counts.cancelled ?? 0) > 0,
     counts,
     waiting: counts.total - finished,
     outcomes: outcomesOf(counts),

@@ -20,8 +20,8 @@ from ebbtide.api.parameters import CursorParameter, IntegerParameter
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.batches.progress import get_batch
 from ebbtide.batches.stored import StoredRequest, list_stored
+from ebbtide.dialects.lines import line_body
 from ebbtide.dialects.openai.batch import ListPage, ResultError, ResultResponse
-from ebbtide.dialects.openai.requests import line_body
 from ebbtide.errors import Forbidden
 from ebbtide.ids import result_number
 from ebbtide.page import Page
@@ -73,7 +73,7 @@ def _object(stored: StoredRequest) -> StoredObject:
         model=stored.model,
         status=item.status,
         attempts=stored.result.attempts,
-        request=msgspec.Raw(line_body(stored.line)),
+        request=msgspec.Raw(line_body(stored.line, stored.model)),
         response=item.response,
         error=item.error,
     )

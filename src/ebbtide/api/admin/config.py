@@ -17,10 +17,11 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest
-from ebbtide.settings import change, overview, registry
+from ebbtide.settings import change, overview
 from ebbtide.settings.docs import value_text
 from ebbtide.settings.overview import SettingView
 from ebbtide.settings.registry import BY_NAME
+from ebbtide.settings.setting import Value as SettingValue
 
 Value = bool | int | str
 
@@ -116,7 +117,7 @@ async def _answer_all(gateway: Gateway) -> Response:
     return answer_json(ConfigList([_entry(view) for view in listed.settings], listed.unknown))
 
 
-def _wire(value: registry.Value) -> Value | None:
+def _wire(value: SettingValue) -> Value | None:
     """As JSON has it: an amount as text, so that no digit is lost."""
     return value_text(value) if isinstance(value, Decimal) else value
 

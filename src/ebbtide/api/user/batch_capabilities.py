@@ -21,9 +21,10 @@ from ebbtide.batches.intake import FILE_WINDOW_HOURS
 from ebbtide.batches.overview import InUse, read_in_use
 from ebbtide.catalog.model import Model, Pricing
 from ebbtide.delivery.webhooks import get_webhook
-from ebbtide.dialects.openai.faults import MAX_CUSTOM_ID
+from ebbtide.dialects.fields import MAX_CUSTOM_ID
 from ebbtide.dialects.values import ENDPOINTS
 from ebbtide.dispatch.carrying import refused_in_batches
+from ebbtide.dispatch.translation import serves
 from ebbtide.errors import NotFound, Unavailable
 from ebbtide.settings.snapshot import Settings
 
@@ -75,8 +76,8 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True):
 class BatchModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
 
-    `unsupported_fields` of a request's body are what no such route can carry; where `unknown_fields` is false, nor can
-    any carry a field that the gateway does not know.
+    `unsupported_fields` of a chat completion's or an embedding's body are what no such route can carry; where
+    `unknown_fields` is false, nor can any carry a field that the gateway does not know.
     """
 
     id: str
@@ -185,7 +186,11 @@ def _in_use(told: InUse | None) -> BatchInUse | None:
 
 
 def _model(model: Model) -> BatchModel:
-    targets = [endpoint.target for endpoint in ENDPOINTS if endpoint.model_type == model.type]
+    targets = [
+        endpoint.target
+        for endpoint in ENDPOINTS
+        if endpoint.model_type == model.type and serves(model, endpoint.target)
+    ]
     refused = [refused_in_batches(model, target) for target in targets]
     fields = (field for one in refused for field in one.fields)
     return BatchModel(

@@ -14,19 +14,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import answer_json, list_page
+from ebbtide.api.answers import Streamed, answer_json, list_page
 from ebbtide.api.gateway import Gateway
+from ebbtide.api.openai.files import JSONL
 from ebbtide.api.openai.render import batch_object, result_item
 from ebbtide.api.parameters import IntegerParameter, OneOfParameter, TextParameter
+from ebbtide.api.ranges import content_disposition
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.batches import browse
 from ebbtide.batches.browse import GROUPS, OUTCOMES, Browse, ItemBrowse, NamedJob
-from ebbtide.batches.model import Job
+from ebbtide.batches.model import MESSAGE_BATCHES, Job
 from ebbtide.batches.progress import get_batch
 from ebbtide.batches.stored import StoredRequest
+from ebbtide.batches.unfinished import check_exportable, export_unfinished
+from ebbtide.delivery.export import check_ended
+from ebbtide.dialects.lines import line_body
 from ebbtide.dialects.openai.batch import BatchObject, ListPage, ResultError, ResultResponse
-from ebbtide.dialects.openai.requests import line_body
-from ebbtide.errors import InvalidRequest
+from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.ids import result_number
 from ebbtide.page import Page
 from ebbtide.records.audit import Deed, add_audit
@@ -110,6 +114,17 @@ async def list_user_batch_requests(gateway: Gateway, request: Request, principal
     return Response(await asyncio.to_thread(_rendered, page, shown), media_type="application/json")
 
 
+async def export_user_batch_unfinished(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    job = await _job(gateway, request, principal)
+    if job.account_id != principal.account_id:
+        raise NotFound(f"No such batch: {job.id}")
+    check_ended(job)
+    check_exportable(job)
+    headers = {"content-type": JSONL, "content-disposition": content_disposition(f"{job.id}_unfinished.jsonl")}
+    longest = gateway.settings.current.stream_request_timeout_seconds
+    return Streamed(export_unfinished(gateway.database, job, longest), headers=headers)
+
+
 async def count_user_batch_errors(gateway: Gateway, request: Request, principal: Principal) -> Response:
     job = await _job(gateway, request, principal)
     groups = await browse.count_errors(gateway.database, job)
@@ -139,7 +154,9 @@ def _batch(gateway: Gateway, principal: Principal, named: NamedJob) -> UserBatch
     job = named.job
     method: Literal["requests", "file", "message_batches"] = "requests"
     if job.api_surface != "openai_inline":
-        method = "file" if job.api_surface == "openai_file" else "message_batches"
+        method = "message_batches" if job.api_surface == MESSAGE_BATCHES else "requests"
+    if job.input_file_id is not None:
+        method = "file"
     return UserBatch(
         id=job.id,
         name=named.name,
@@ -172,7 +189,7 @@ def _request(stored: StoredRequest, shown: bool) -> BatchRequest:
         model=stored.model,
         status=item.status,
         attempts=stored.result.attempts,
-        request=msgspec.Raw(line_body(stored.line)) if shown else None,
+        request=msgspec.Raw(line_body(stored.line, stored.model)) if shown else None,
         response=item.response if shown else None,
         error=item.error,
     )
@@ -213,6 +230,14 @@ ROUTES: tuple[Endpoint, ...] = (
         count_user_batch_errors,
         "Count a batch's requests without an answer, by error",
         Described(answer=BatchErrorGroups, errors=(404,)),
+        batch=True,
+    ),
+    Closed(
+        "GET",
+        "/user/batches/{id}/unfinished.jsonl",
+        export_user_batch_unfinished,
+        "Export an ended batch's failed, expired and cancelled requests as an input file",
+        Described(answer=JSONL, errors=(400, 404, 409)),
         batch=True,
     ),
 )

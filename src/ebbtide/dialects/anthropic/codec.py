@@ -9,6 +9,7 @@ from ebbtide.dialects.anthropic.bodies import check_batch_body, parse_body, pars
 from ebbtide.dialects.anthropic.completions import MessageEvents as EventWriter
 from ebbtide.dialects.anthropic.completions import write_message
 from ebbtide.dialects.anthropic.conversation import read_conversation
+from ebbtide.dialects.anthropic.counts import read_counted, write_count_request, write_counted
 from ebbtide.dialects.anthropic.errors import render_error
 from ebbtide.dialects.anthropic.passing import MessageStream, pass_answer, pass_count
 from ebbtide.dialects.anthropic.requests import write_request
@@ -39,7 +40,9 @@ MESSAGES: Final = Caller(
     pass_stream=lambda model, _: MessageStream(model),
     render_error=render_error,
 )
-COUNT_TOKENS: Final = replace(MESSAGES, parse_body=parse_count, pass_answer=pass_count)
+COUNT_TOKENS: Final = replace(
+    MESSAGES, parse_body=parse_count, pass_answer=pass_count, write_answer=lambda answer, _, __: write_counted(answer)
+)
 MESSAGES_SERVER: Final = Server(
     write_request=write_request,
     read_answer=read_message,
@@ -47,3 +50,4 @@ MESSAGES_SERVER: Final = Server(
     read_error=_told,
     read_usage=lambda said: usage_of(said.get("usage")),
 )
+COUNT_TOKENS_SERVER: Final = replace(MESSAGES_SERVER, write_request=write_count_request, read_answer=read_counted)

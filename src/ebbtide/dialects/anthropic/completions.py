@@ -29,7 +29,7 @@ from ebbtide.dialects.conversation import (
     ThoughtPiece,
     ToolCall,
 )
-from ebbtide.dialects.values import Usage, one_line
+from ebbtide.dialects.values import UnsayableAnswer, Usage, one_line
 from ebbtide.errors import EbbtideError
 
 _encode = msgspec.json.Encoder().encode
@@ -42,7 +42,7 @@ _REASONS: Final[dict[Finish, str]] = {
 
 
 def write_message(answer: Completion, named: Named) -> bytes:
-    """The answer as one line of JSON; a Messages request has one choice."""
+    """The answer as one line of JSON; a Messages request has one choice. Raises UnsayableAnswer."""
     choice = answer.choices[0]
     body = {
         **_head(answer.id, named),
@@ -79,6 +79,8 @@ def _block(part: Part) -> dict[str, object]:
     match part:
         case Text(text=text):
             return {"type": "text", "text": text, "citations": None}
+        case ToolCall(name=name, written=str()):
+            raise UnsayableAnswer(f"The model called the tool {name} with arguments that are not a JSON object")
         case ToolCall(id=call_id, name=name, arguments=arguments):
             return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         case Thought(redacted=str(redacted)):

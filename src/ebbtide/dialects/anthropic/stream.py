@@ -22,23 +22,17 @@ from ebbtide.dialects.conversation import (
     ThoughtEnd,
     ThoughtPiece,
 )
-from ebbtide.dialects.sse import Events, data_of
-from ebbtide.dialects.values import UpstreamError, Usage
+from ebbtide.dialects.pieces import PieceReader
+from ebbtide.dialects.values import UpstreamError
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
-_MALFORMED = "The upstream's stream is malformed"
 
 
-class MessageEvents:
-    """Bytes in, pieces out. `usage` is set once the last counts came, `done` by message_stop, `error` ends it."""
+class MessageEvents(PieceReader):
+    """`usage` is set once the last counts came, `done` by message_stop."""
 
     def __init__(self) -> None:
-        self.id = ""
-        self.usage: Usage | None = None
-        self.done = False
-        self.error: UpstreamError | None = None
-        self.status = 502
-        self._events = Events()
+        super().__init__()
         self._counts: dict[str, object] = {}
         self._calls: dict[object, int] = {}
         self._empty_calls: set[object] = set()
@@ -54,34 +48,11 @@ class MessageEvents:
             "error": self._fail,
         }
 
-    def feed(self, chunk: bytes) -> list[Piece]:
-        """What `chunk` completes."""
-        if self.error is not None:
-            return []
-        pieces = self._read(self._events.feed(chunk))
-        if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(_MALFORMED)
-        return pieces
-
-    def close(self) -> list[Piece]:
-        """The last event, where its blank line was left out."""
-        return [] if self.error is not None else self._read([self._events.close()])
-
-    def _read(self, events: list[bytes]) -> list[Piece]:
-        pieces: list[Piece] = []
-        for event in events:
-            data = data_of(event)
-            if not data or self.done:
-                continue
-            try:
-                said = _decode(data)
-                reader = self._readers.get(str(said.get("type")))
-                pieces += reader(said) if reader is not None else ()
-            except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-                self.error = UpstreamError(_MALFORMED)
-            if self.error is not None:
-                break
-        return pieces
+    def read(self, data: bytes) -> Iterator[Piece]:
+        said = _decode(data)
+        reader = self._readers.get(str(said.get("type")))
+        if reader is not None:
+            yield from reader(said)
 
     def _start(self, said: dict[str, Any]) -> Iterator[Piece]:
         message = said["message"]

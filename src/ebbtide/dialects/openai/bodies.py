@@ -1,4 +1,4 @@
-"""What a chat completion's and an embeddings request's body must be; anything else in them passes through.
+"""What a chat completion's and an embeddings request's body must be, and what is read of it; all else passes through.
 
 The same rules hold for interactive and batched requests.
 """
@@ -11,7 +11,20 @@ from typing import Annotated
 import msgspec
 
 from ebbtide.dialects.fields import check_name, check_size, convert, invalid
-from ebbtide.dialects.values import MAX_MODEL, MAX_TOKENS, Limits, Target
+from ebbtide.dialects.values import (
+    BOM,
+    MAX_MODEL,
+    MAX_TOKENS,
+    STANDARD,
+    BatchBody,
+    Body,
+    Limits,
+    Target,
+    Terms,
+    check_json,
+    with_model,
+)
+from ebbtide.errors import InvalidRequest
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_TOKENS)]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
@@ -110,3 +123,55 @@ CHECKS: dict[Target, Callable[[dict[str, object], Limits], Chat | Embeddings]] =
     "chat": _check_chat,
     "embeddings": _check_embeddings,
 }
+
+
+def parse_body(target: Target, raw: bytes, terms: Terms = STANDARD) -> Body:
+    """Check an interactive request's body. Raises InvalidRequest naming the field. A leading BOM is stripped."""
+    raw = raw.removeprefix(BOM)
+    body = check_json(raw)
+    if not isinstance(body, dict):
+        raise InvalidRequest("The body must be a JSON object")
+    checked = CHECKS[target](body, terms.limits)
+    if isinstance(checked, Embeddings):
+        return Body(model=checked.model, raw=raw)
+    return Body(
+        model=checked.model,
+        raw=raw,
+        stream=bool(checked.stream),
+        max_tokens=checked.max_completion_tokens or checked.max_tokens,
+        asks_usage=checked.stream_options is not None and bool(checked.stream_options.include_usage),
+    )
+
+
+def check_batch_body(target: Target, body: dict[str, object], terms: Terms = STANDARD) -> BatchBody:
+    """Check the decoded body of a batched request; returns the model and output it names. Raises InvalidRequest.
+
+    Holds it to what the endpoint asks, and refuses streams and the fields that only tell a queue what to do.
+    """
+    checked = CHECKS[target](body, terms.limits)
+    refuse_queueing(body)
+    if isinstance(checked, Embeddings):
+        return BatchBody(checked.model)
+    return BatchBody(checked.model, checked.max_completion_tokens or checked.max_tokens)
+
+
+def refuse_queueing(body: dict[str, object]) -> None:
+    """Refuse what no batched request of OpenAI's APIs may say. Raises InvalidRequest."""
+    if body.get("stream"):
+        raise invalid("stream", "must not be true in a batch")
+    for field in ("background", "priority"):
+        if body.get(field) is not None:
+            raise invalid(field, "not allowed in a batch")
+    if body.get("anthropic_version") is not None:
+        raise invalid("anthropic_version", "not allowed in a request's body")
+    if body.get("service_tier") not in (None, "auto", "default"):
+        raise invalid("service_tier", "must be auto or default in a batch")
+
+
+def streamed(raw: bytes, model: str) -> bytes:
+    """The bytes of a streamed chat request for an upstream that calls the model `model`.
+
+    It is asked for its usage, which is how its cost is known; the caller's other stream options stay.
+    """
+    sent = msgspec.json.decode(raw).get("stream_options") or {}
+    return with_model(raw, model, stream_options={**sent, "include_usage": True})

@@ -26,11 +26,9 @@ from ebbtide.dialects.conversation import (
     ThoughtPiece,
     ToolCall,
 )
-from ebbtide.dialects.openai.responses import error_of, usage_of
-from ebbtide.dialects.sse import Events, data_of
-from ebbtide.dialects.values import UpstreamError, Usage
+from ebbtide.dialects.openai.responses import arguments_in, error_of, status_told, usage_of
+from ebbtide.dialects.pieces import PieceReader
 
-_MALFORMED: Final = "The upstream's stream is malformed"
 _FINISHES: Final[dict[str, Finish]] = {
     "stop": "stop",
     "length": "length",
@@ -98,7 +96,6 @@ class _Answer(msgspec.Struct):
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 _decode_answer = msgspec.json.Decoder(_Answer).decode
-_decode_arguments = msgspec.json.Decoder(dict[str, object]).decode
 
 
 def read_completion(body: bytes) -> Completion:
@@ -125,9 +122,9 @@ def _parts(said: _Said) -> Iterator[Part]:
     if text := said.content or said.refusal:
         yield Text(text)
     for number, call in enumerate(said.tool_calls or ()):
-        text = (call.function.arguments or "").strip()
-        arguments = _decode_arguments(text) if text else {}
-        yield ToolCall(call.id or f"call_{number}", call.function.name or "", arguments, call.signature)
+        arguments, written = arguments_in(call.function.arguments or "")
+        name = call.id or f"call_{number}"
+        yield ToolCall(name, call.function.name or "", arguments, call.signature, written)
 
 
 def _finish(reason: str | None, said: _Said, *, called: bool) -> Finish:
@@ -138,53 +135,21 @@ def _finish(reason: str | None, said: _Said, *, called: bool) -> Finish:
     return "tool_calls" if finish == "stop" and called else finish
 
 
-class ChatPieces:
-    """Bytes in, pieces out. `usage` comes in a chunk of its own, before `[DONE]`."""
+class ChatPieces(PieceReader):
+    """`usage` comes in a chunk of its own, before `[DONE]`."""
 
     def __init__(self, seed: str) -> None:
-        self.id = ""
-        self.usage: Usage | None = None
-        self.done = False
-        self.error: UpstreamError | None = None
-        self.status = 502
+        super().__init__()
         self._seed = seed
-        self._events = Events()
         self._called: set[tuple[int, int]] = set()
         self._refused: set[int] = set()
 
-    def feed(self, chunk: bytes) -> list[Piece]:
-        """What `chunk` completes."""
-        if self.error is not None:
-            return []
-        pieces = self._read(self._events.feed(chunk))
-        if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(_MALFORMED)
-        return pieces
-
-    def close(self) -> list[Piece]:
-        """The last event, where its blank line was left out."""
-        return [] if self.error is not None else self._read([self._events.close()])
-
-    def _read(self, events: list[bytes]) -> list[Piece]:
-        pieces: list[Piece] = []
-        for event in events:
-            data = data_of(event)
-            if not data or self.done:
-                continue
-            if data.strip() == b"[DONE]":
-                self.done = True
-                continue
-            try:
-                pieces += self._pieces(data)
-            except (ValueError, RecursionError):
-                self.error = UpstreamError(_MALFORMED)
-            if self.error is not None:
-                break
-        return pieces
-
-    def _pieces(self, data: bytes) -> Iterator[Piece]:
-        if b'"error"' in data and (failed := error_of(_decode(data))) is not None:
-            self.error = failed
+    def read(self, data: bytes) -> Iterator[Piece]:
+        if data.strip() == b"[DONE]":
+            self.done = True
+            return
+        if b'"error"' in data and (failed := error_of(told := _decode(data))) is not None:
+            self.error, self.status = failed, status_told(told)
             return
         chunk = _decode_answer(data)
         self.id = self.id or chunk.id

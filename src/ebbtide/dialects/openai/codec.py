@@ -7,13 +7,13 @@ from typing import Final
 
 from ebbtide.dialects.base import Caller, Server
 from ebbtide.dialects.conversation import Embedded, Named, Sent
+from ebbtide.dialects.openai.bodies import check_batch_body, parse_body, streamed
 from ebbtide.dialects.openai.chat_answers import ChatPieces, read_completion
 from ebbtide.dialects.openai.chat_requests import write_chat
 from ebbtide.dialects.openai.completions import Chunks, write_completion, write_embeddings
 from ebbtide.dialects.openai.conversation import read_conversation, read_embed
 from ebbtide.dialects.openai.embeddings import read_embedded, write_embed
 from ebbtide.dialects.openai.errors import render_error
-from ebbtide.dialects.openai.requests import check_batch_body, parse_body, streamed
 from ebbtide.dialects.openai.responses import read_answer, read_error, usage_of
 from ebbtide.dialects.openai.stream import ChatStream
 from ebbtide.dialects.values import Told, with_model

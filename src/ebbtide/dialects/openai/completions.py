@@ -143,7 +143,7 @@ def _block(thought: Thought) -> dict[str, object]:
 
 
 def _call(call: ToolCall) -> dict[str, object]:
-    arguments = _encode(call.arguments).decode()
+    arguments = _encode(call.arguments).decode() if call.written is None else call.written
     return {
         "id": call.id,
         "type": "function",

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TypeGuard
 
+from ebbtide.dialects.fields import is_custom_id
 from ebbtide.dialects.values import REQUEST_DEPTH, check_json, too_deep
 from ebbtide.errors import InvalidRequest
-
-MAX_CUSTOM_ID = 512
 
 _scan = json.JSONDecoder().raw_decode
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"[ \t\n\r]*")
-
-
-def is_custom_id(value: object) -> TypeGuard[str]:
-    """Whether `value` may name a request: 1 to 512 characters without a NUL."""
-    return isinstance(value, str) and 0 < len(value) <= MAX_CUSTOM_ID and "\0" not in value
 
 
 def with_name(error: InvalidRequest, custom_id: str | None) -> InvalidRequest:

@@ -1,6 +1,6 @@
-"""What clients send, in OpenAI's form: interactive bodies, the create call, and the request lines of a batch.
+"""The create call of a batch, and its requests: elements of that call, or lines of a file.
 
-Unknown fields pass through untouched; errors name the field by its path and never quote what a prompt holds.
+Errors name the field by its path and never quote what a prompt holds.
 """
 
 from __future__ import annotations
@@ -10,39 +10,18 @@ from typing import TypeVar
 
 import msgspec
 
-from ebbtide.dialects.fields import convert, expiry_seconds, field_error, invalid
-from ebbtide.dialects.openai.bodies import CHECKS, Embeddings
-from ebbtide.dialects.openai.faults import MAX_CUSTOM_ID, find_faulty_request, is_custom_id, read_custom_id, with_name
+from ebbtide.dialects.fields import MAX_CUSTOM_ID, convert, expiry_seconds, field_error, invalid, is_custom_id
+from ebbtide.dialects.openai.faults import find_faulty_request, read_custom_id, with_name
 from ebbtide.dialects.values import (
     BOM,
     ENDPOINT_AT,
     MAX_DEPTH,
     REQUEST_DEPTH,
-    STANDARD,
-    BatchBody,
-    Body,
     Target,
-    Terms,
     check_json,
     too_deep,
-    with_model,
 )
 from ebbtide.errors import InvalidRequest
-
-__all__ = [
-    "Body",
-    "CreateBatch",
-    "Line",
-    "check_batch_body",
-    "check_count",
-    "check_outline",
-    "create_target",
-    "line_body",
-    "parse_body",
-    "parse_create",
-    "parse_line",
-    "streamed",
-]
 
 T = TypeVar("T")
 
@@ -102,69 +81,11 @@ class _Elements(msgspec.Struct, gc=False):
     requests: list[_Element] | None = None
 
 
-class _StoredLine(msgspec.Struct, gc=False):
-    body: msgspec.Raw
-
-
 _decode_first = msgspec.json.Decoder(_First).decode
 _decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_elements = msgspec.json.Decoder(_Elements).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_requests = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
-_decode_stored = msgspec.json.Decoder(_StoredLine).decode
-
-
-# Bodies --------------------------------------------------------------------------------------------------------------
-
-
-def parse_body(target: Target, raw: bytes, terms: Terms = STANDARD) -> Body:
-    """Check an interactive request's body. Raises InvalidRequest naming the field. A leading BOM is stripped."""
-    raw = raw.removeprefix(BOM)
-    body = check_json(raw)
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be a JSON object")
-    checked = CHECKS[target](body, terms.limits)
-    if isinstance(checked, Embeddings):
-        return Body(model=checked.model, raw=raw)
-    return Body(
-        model=checked.model,
-        raw=raw,
-        stream=bool(checked.stream),
-        max_tokens=checked.max_completion_tokens or checked.max_tokens,
-        asks_usage=checked.stream_options is not None and bool(checked.stream_options.include_usage),
-    )
-
-
-def check_batch_body(target: Target, body: dict[str, object], terms: Terms = STANDARD) -> BatchBody:
-    """Check the decoded body of a batched request; returns the model and output it names. Raises InvalidRequest.
-
-    Holds it to what the endpoint asks, and refuses streams and the fields that only tell a queue what to do.
-    """
-    checked = CHECKS[target](body, terms.limits)
-    if body.get("stream"):
-        raise invalid("stream", "must not be true in a batch")
-    for field in ("background", "priority"):
-        if body.get(field) is not None:
-            raise invalid(field, "not allowed in a batch")
-    if body.get("anthropic_version") is not None:
-        raise invalid("anthropic_version", "not allowed in a request's body")
-    if body.get("service_tier") not in (None, "auto", "default"):
-        raise invalid("service_tier", "must be auto or default in a batch")
-    if isinstance(checked, Embeddings):
-        return BatchBody(checked.model)
-    return BatchBody(checked.model, checked.max_completion_tokens or checked.max_tokens)
-
-
-def streamed(raw: bytes, model: str) -> bytes:
-    """The bytes of a streamed chat request for an upstream that calls the model `model`.
-
-    It is asked for its usage, which is how its cost is known; the caller's other stream options stay.
-    """
-    sent = msgspec.json.decode(raw).get("stream_options") or {}
-    return with_model(raw, model, stream_options={**sent, "include_usage": True})
-
-
-# The create call and its lines ---------------------------------------------------------------------------------------
 
 
 def parse_create(raw: bytes, max_requests: int) -> CreateBatch:
@@ -306,11 +227,6 @@ def parse_line(raw: bytes | memoryview | msgspec.Raw, *, require_url: bool) -> L
     if not isinstance(body, dict):
         raise with_name(invalid("body", "required: an object", codes[1]), custom_id)
     return Line(custom_id, url, body)
-
-
-def line_body(raw: bytes | memoryview | msgspec.Raw) -> bytes:
-    """The body of a line that went through parse_line before: no checks, its bytes untouched."""
-    return bytes(_decode_stored(raw).body)
 
 
 _INVALID_JSON = "invalid_json_line"

@@ -21,6 +21,7 @@ from ebbtide.dialects.values import (
 MAX_MESSAGE = 2000
 
 _decode = msgspec.json.Decoder().decode
+_decode_arguments = msgspec.json.Decoder(dict[str, object]).decode
 
 
 def read_answer(target: Target, body: bytes, model: str) -> Answer:
@@ -90,6 +91,23 @@ def read_object(body: bytes) -> dict[str, object]:
     if not isinstance(answer, dict):
         raise MalformedAnswer("Not a JSON object")
     return answer
+
+
+def status_told(said: object) -> int:
+    """The HTTP status that an error under status 200 names as its code, as engines do in a stream; else 502."""
+    error = said.get("error") if isinstance(said, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if type(code) is int and 400 <= code <= 599 else 502
+
+
+def arguments_in(text: str) -> tuple[dict[str, object], str | None]:
+    """A call's arguments; what was written as well where that is no JSON object, for a model may write anything."""
+    if not text.strip():
+        return {}, None
+    try:
+        return _decode_arguments(text), None
+    except (ValueError, RecursionError):
+        return {}, text
 
 
 def _count(value: object) -> int | None:

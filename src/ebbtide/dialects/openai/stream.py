@@ -6,7 +6,7 @@ import msgspec
 
 from ebbtide.dialects.openai.completions import DONE
 from ebbtide.dialects.openai.errors import error_event
-from ebbtide.dialects.openai.responses import error_of, usage_of
+from ebbtide.dialects.openai.responses import error_of, status_told, usage_of
 from ebbtide.dialects.sse import Events
 from ebbtide.dialects.values import UpstreamError, Usage, members_replaced
 from ebbtide.errors import EbbtideError
@@ -96,6 +96,7 @@ class ChatStream:
             chunk = None
         self.error = error_of(chunk) if isinstance(chunk, dict) else UpstreamError(_MALFORMED)
         if self.error is not None:
+            self.status = status_told(chunk)
             return b""
         usage = chunk.get("usage")
         if usage is not None:

@@ -189,7 +189,7 @@ def _items(parts: Sequence[Part], names: Names, finish: Finish) -> Iterator[dict
             continue
         for part in group:
             if isinstance(part, ToolCall):
-                arguments = _encode(part.arguments).decode()
+                arguments = _encode(part.arguments).decode() if part.written is None else part.written
                 yield call_item(names.item("fc"), part, arguments, status)
             elif isinstance(part, Thought):
                 yield reasoning_item(names.item("rs"), part)

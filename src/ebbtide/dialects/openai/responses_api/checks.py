@@ -15,6 +15,7 @@ from typing import Annotated, Final
 import msgspec
 
 from ebbtide.dialects.fields import check_name, check_size, convert, invalid
+from ebbtide.dialects.openai.bodies import refuse_queueing
 from ebbtide.dialects.openai.responses_api.kept import KEPT, refuse_kept, unsupported
 from ebbtide.dialects.values import BOM, MAX_MODEL, MAX_TOKENS, STANDARD, BatchBody, Body, Limits, Terms, check_json
 from ebbtide.errors import InvalidRequest
@@ -70,15 +71,7 @@ def parse_body(raw: bytes, terms: Terms = STANDARD) -> Body:
 def check_batch_body(body: dict[str, object], terms: Terms = STANDARD) -> BatchBody:
     """Check the decoded body of a batched request. Raises InvalidRequest."""
     request = check_responses(body, terms.limits)
-    if request.stream:
-        raise invalid("stream", "must not be true in a batch")
-    for field in ("background", "priority"):
-        if body.get(field) is not None:
-            raise invalid(field, "not allowed in a batch")
-    if body.get("anthropic_version") is not None:
-        raise invalid("anthropic_version", "not allowed in a request's body")
-    if body.get("service_tier") not in (None, "auto", "default"):
-        raise invalid("service_tier", "must be auto or default in a batch")
+    refuse_queueing(body)
     check_independent(body)
     return BatchBody(request.model, request.max_output_tokens)
 

@@ -25,11 +25,10 @@ from ebbtide.dialects.conversation import (
     ThoughtPiece,
     ToolCall,
 )
+from ebbtide.dialects.openai.responses import arguments_in
 from ebbtide.dialects.openai.responses_api.passing import failure_of, usage_of
-from ebbtide.dialects.sse import Events, data_of
-from ebbtide.dialects.values import UpstreamError, Usage
+from ebbtide.dialects.pieces import PieceReader
 
-_MALFORMED: Final = "The upstream's stream is malformed"
 _REASONS: Final[dict[str, Finish]] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
@@ -62,7 +61,6 @@ class _Response(msgspec.Struct):
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 _decode_response = msgspec.json.Decoder(_Response).decode
-_decode_arguments = msgspec.json.Decoder(dict[str, object]).decode
 
 
 def read_response(body: bytes) -> Completion:
@@ -87,8 +85,8 @@ def _parts(item: _Item) -> Iterator[Part]:
             if text := part.text or part.refusal:
                 yield Text(text)
     elif item.type == "function_call":
-        arguments = _decode_arguments(item.arguments) if item.arguments.strip() else {}
-        yield ToolCall(item.call_id, item.name, arguments)
+        arguments, written = arguments_in(item.arguments)
+        yield ToolCall(item.call_id, item.name, arguments, written=written)
     elif item.type == "reasoning" and (text := _said(item.content) or _said(item.summary)):
         yield Thought(text)
 
@@ -105,16 +103,11 @@ def _finish(reason: str | None, *, refused: bool, called: bool) -> Finish:
     return "tool_calls" if called else "stop"
 
 
-class ResponsePieces:
-    """Bytes in, pieces out. `usage` and `done` come with the event that ends the response."""
+class ResponsePieces(PieceReader):
+    """`usage` and `done` come with the event that ends the response."""
 
     def __init__(self) -> None:
-        self.id = ""
-        self.usage: Usage | None = None
-        self.done = False
-        self.error: UpstreamError | None = None
-        self.status = 502
-        self._events = Events()
+        super().__init__()
         self._calls: dict[int, int] = {}  # by output index
         self._silent: set[int] = set()  # calls whose arguments did not come yet
         self._refused = False
@@ -133,34 +126,13 @@ class ResponsePieces:
             "error": self._fail,
         }
 
-    def feed(self, chunk: bytes) -> list[Piece]:
-        """What `chunk` completes."""
-        if self.error is not None:
-            return []
-        pieces = self._read(self._events.feed(chunk))
-        if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(_MALFORMED)
-        return pieces
-
-    def close(self) -> list[Piece]:
-        """The last event, where its blank line was left out."""
-        return [] if self.error is not None else self._read([self._events.close()])
-
-    def _read(self, events: list[bytes]) -> list[Piece]:
-        pieces: list[Piece] = []
-        for event in events:
-            data = data_of(event)
-            if not data or self.done or data.strip() == b"[DONE]":
-                continue
-            try:
-                said = _decode(data)
-                reader = self._readers.get(str(said.get("type")))
-                pieces += reader(said) if reader is not None else ()
-            except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-                self.error = UpstreamError(_MALFORMED)
-            if self.error is not None:
-                break
-        return pieces
+    def read(self, data: bytes) -> Iterator[Piece]:
+        if data.strip() == b"[DONE]":  # some servers end every stream as chat completions do
+            return
+        said = _decode(data)
+        reader = self._readers.get(str(said.get("type")))
+        if reader is not None:
+            yield from reader(said)
 
     def _created(self, said: dict[str, Any]) -> Iterator[Piece]:
         self.id = str(said["response"]["id"])

@@ -1,0 +1,166 @@
+/** Reading a file beside the page, checking it, the stored files, and what a copy starts from. */
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+
+import { ApiError, body, client, refusal } from '../../api/client';
+import { isCopyable } from '../batches/wire';
+import type { FileLimits, Job, Prepared, Reply, Survey, Target } from './preflight/types';
+import { finish, findOut, submit, SURE_MS } from './submit';
+import { forget, listSubmissions, type Submission } from './submissions';
+import { type Capabilities, type Checked, type Choices, choicesLike, factsOf, gatewayProblems, limitsOf, overridesOf, type Read, type Source, type StoredFile, usableModels } from './wire';
+
+function run<Result>(job: Job, onProgress: (part: number) => void): Promise<Result> {
+  const worker = new Worker(new URL('./preflight/worker.ts', import.meta.url), { type: 'module' });
+  return new Promise<Result>((resolve, reject) => {
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => {
+      if (data.kind === 'progress') onProgress(data.part);
+      else if (data.kind === 'done') resolve(data.result as Result);
+      else reject(new Error(data.message));
+    };
+    worker.onerror = () => reject(new Error('The file could not be read here.'));
+    worker.postMessage(job);
+  }).finally(() => worker.terminate());
+}
+
+/** The text of a file is read by the page's own worker; `part` is how much of it is done. */
+export function useReadFile(limits: FileLimits) {
+  const [part, setPart] = useState(0);
+  const read = useMutation({
+    mutationFn: async (find: () => Promise<Source>): Promise<Read> => {
+      setPart(0);
+      const source = await find();
+      if (source.blob.size > limits.fileBytes * 2) throw new Error(`A file may have ${limits.fileBytes / 1024 ** 2} MiB: this one is far larger. Make several of it.`);
+      return { source, survey: await run<Survey>({ kind: 'survey', file: source.blob, limits }, setPart) };
+    },
+  });
+  return { ...read, part };
+}
+
+export interface Wanted {
+  source: Source;
+  choices: Choices;
+  target: Target;
+}
+
+/** Make the requests as they would be stored and have the gateway check each of them. */
+export function useCheck(capabilities: Capabilities) {
+  return useMutation({
+    mutationFn: async ({ source, choices, target }: Wanted): Promise<Checked> => {
+      const models = usableModels(capabilities, target).map(factsOf);
+      const job: Job = { kind: 'prepare', file: source.blob, limits: limitsOf(capabilities), overrides: overridesOf(choices, target), models };
+      const prepared = await run<Prepared>(job, () => undefined);
+      const found = { at: Date.now(), source, prepared, choices, target };
+      if (prepared.problems.total > 0) return { ...found, problems: prepared.problems, model: null, keyId: '', sha256: '' };
+      const check = await checkLines(prepared.stored, target);
+      return { ...found, problems: gatewayProblems(check, prepared.places), model: check.model ?? null, keyId: check.key_id, sha256: check.sha256 };
+    },
+  });
+}
+
+function checkLines(lines: Blob, target: Target) {
+  const endpoint = target === 'chat' ? '/v1/chat/completions' : '/v1/embeddings';
+  return body(
+    client.POST('/user/batch-checks', {
+      params: { query: { endpoint } },
+      body: lines as never,
+      bodySerializer: (sent) => sent as unknown as Blob,
+      headers: { 'Content-Type': 'application/jsonl' },
+    }),
+  );
+}
+
+export function useSubmit(accountId: string) {
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: (checked: Checked) => submit(checked, accountId),
+    onSettled: () => {
+      for (const key of ['batches', 'files', 'submissions', 'batch-capabilities']) void cache.invalidateQueries({ queryKey: [key] });
+    },
+  });
+}
+
+// Submissions of before -----------------------------------------------------------------------------------------------
+
+export interface Outcome {
+  kept: Submission;
+  /** The batch it made; `unsent`: nothing can have come of it; `asks`: nobody can tell. */
+  batchId: string | null;
+  state: 'made' | 'unsent' | 'asks' | 'open';
+  error: Error | null;
+}
+
+/** What became of the submissions that this browser still keeps; what was sent within a day is finished by this. */
+export function useOutcomes(accountId: string, keyId: string | undefined) {
+  return useQuery({
+    queryKey: ['submissions', accountId],
+    enabled: keyId !== undefined,
+    staleTime: Infinity,
+    refetchOnWindowFocus: false,
+    queryFn: async () => {
+      const open = (await listSubmissions(accountId)).filter((kept) => kept.made === null);
+      return Promise.all(open.map((kept) => outcomeOf(kept, keyId as string)));
+    },
+  });
+}
+
+async function outcomeOf(kept: Submission, keyId: string): Promise<Outcome> {
+  if (kept.sentAt === null) return { kept, batchId: null, state: 'unsent', error: null };
+  const sure = Date.now() - kept.sentAt <= SURE_MS && kept.keyId === keyId;
+  try {
+    return { kept, batchId: await (sure ? finish(kept) : findOut(kept)), state: 'made', error: null };
+  } catch (error) {
+    return { kept, batchId: null, state: sure ? 'open' : error instanceof ApiError ? 'open' : 'asks', error: error as Error };
+  }
+}
+
+export function useForget() {
+  const cache = useQueryClient();
+  return useMutation({ mutationFn: forget, onSettled: () => cache.invalidateQueries({ queryKey: ['submissions'] }) });
+}
+
+// Stored files --------------------------------------------------------------------------------------------------------
+
+export function useFiles() {
+  return useQuery({
+    queryKey: ['files'],
+    queryFn: () => body(client.GET('/v1/files', { params: { query: { purpose: 'batch', limit: 100 } } })),
+  });
+}
+
+export function useDeleteFile() {
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: (id: string) => body(client.DELETE('/v1/files/{id}', { params: { path: { id } } })),
+    onSuccess: () => cache.invalidateQueries({ queryKey: ['files'] }),
+  });
+}
+
+export async function storedSource({ id, filename }: Pick<StoredFile, 'id' | 'filename'>): Promise<Source> {
+  const answer = await fetch(`/v1/files/${encodeURIComponent(id)}/content`);
+  if (!answer.ok) throw await refusal(answer);
+  return { blob: await answer.blob(), filename, fileId: id };
+}
+
+/** The settings of a batch that is copied, and its file where that is still stored. */
+export function useCopied(batchId: string | null) {
+  return useQuery({
+    queryKey: ['copied', batchId],
+    enabled: batchId !== null,
+    staleTime: Infinity,
+    queryFn: async (): Promise<{ choices: Choices; file: StoredFile | null }> => {
+      const wire = await body(client.GET('/user/batches/{id}', { params: { path: { id: batchId as string } } }));
+      if (!isCopyable(wire)) throw new Error('Only a batch of a file, of target Chat or Embeddings, can be copied.');
+      const id = wire.batch.input_file_id ?? '';
+      return { choices: choicesLike(wire), file: await fileOrNull(id) };
+    },
+  });
+}
+
+async function fileOrNull(id: string): Promise<StoredFile | null> {
+  try {
+    return await body(client.GET('/v1/files/{id}', { params: { path: { id } } }));
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}

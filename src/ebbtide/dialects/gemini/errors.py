@@ -1,0 +1,57 @@
+"""What gives an error Google's form: `{"error": {"code", "message", "status"}}`.
+
+https://google.aip.dev/193, without details: the SDKs' batch types take none that are objects.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ebbtide.dialects.statuses import INTERNAL, is_internal, retry_headers, status_of
+from ebbtide.errors import EbbtideError
+
+_WORDS: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    405: "INVALID_ARGUMENT",
+    408: "DEADLINE_EXCEEDED",
+    409: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+class Status(msgspec.Struct, frozen=True, gc=False):
+    """What went wrong; `code` is an HTTP status."""
+
+    code: int
+    message: str
+    status: str
+
+
+class GoogleError(msgspec.Struct, frozen=True, gc=False):
+    error: Status
+
+
+def word_for(status: int) -> str:
+    """The API's word for an HTTP status."""
+    return _WORDS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+
+
+def render_error(error: EbbtideError, request_id: str) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers (lower-case names, content-type included) and body of the answer that tells `error`."""
+    status = status_of(error)
+    message = INTERNAL if is_internal(error) else error.message
+    body = msgspec.json.encode(GoogleError(Status(status, message, word_for(status))))
+    return status, {"content-type": "application/json", **retry_headers(error)}, body
+
+
+def error_event(error: EbbtideError, request_id: str) -> bytes:
+    """The event that ends a stream with what went wrong; the SDKs raise on it."""
+    return b"data: %b\n\n" % render_error(error, request_id)[2]

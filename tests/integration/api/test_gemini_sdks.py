@@ -1,0 +1,108 @@
+"""Google's SDKs in other versions and languages, and all three vendors' SDKs side by side at one gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic import AsyncAnthropic
+from google import genai
+from google.genai import types
+from openai import AsyncOpenAI
+from tests.fake_upstream import FakeUpstream
+from tests.gateway import TestGateway, chat_model, embedding_model, models_file, start_gateway, until
+from tests.sdks import run_node, run_python
+
+# How the SDK extends its HTTP client is its own affair.
+pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+
+
+@pytest.fixture
+async def gateway(
+    database_url: str, listen_url: str, upstream: FakeUpstream, tmp_path: Path
+) -> AsyncIterator[TestGateway]:
+    models = models_file(tmp_path, chat_model(upstream.url), embedding_model(upstream.url))
+    environ = {"BATCH_MESSAGE_BATCHES": "on"}
+    async with start_gateway(database_url, models, listen_url=listen_url, environ=environ) as gateway:
+        yield gateway
+
+
+def environ(gateway: TestGateway) -> dict[str, str]:
+    told = {"BASE_URL": gateway.url, "API_KEY": gateway.admin_key}
+    return told | {"MODEL": "chat-1", "EMBED_MODEL": "embed-1"}
+
+
+async def test_the_sdk_for_node(gateway: TestGateway) -> None:
+    seen = json.loads(await asyncio.to_thread(run_node, "gemini.cjs", **environ(gateway)))
+    assert "Hello" in seen["whole"]["text"]
+    assert seen["whole"]["finish"] == "STOP"
+    assert seen["whole"]["usage"] > 0
+    assert (seen["streamed"], seen["vectors"], seen["missing"]) == (seen["whole"]["text"], 2, 404)
+    assert seen["models"] == ["models/chat-1", "models/embed-1"]
+    inline = seen["inline"]
+    assert (inline["state"], inline["name"], inline["metadata"]) == ("JOB_STATE_SUCCEEDED", "node", {"key": "k"})
+    assert "one" in inline["text"]
+    assert seen["file"]["state"] == "JOB_STATE_SUCCEEDED"
+    assert seen["listed"] == ["file", "node"]
+    assert seen["files"] == []  # the batch took its result file along, and the input is deleted
+
+
+async def test_an_old_sdk(gateway: TestGateway) -> None:
+    asked = environ(gateway)
+    seen = json.loads(await asyncio.to_thread(run_python, "google-genai==1.52.0", "old_genai.py", **asked))
+    assert seen["version"] == "1.52.0"
+    assert "Hello" in seen["whole"]
+    assert (seen["streamed"], seen["vectors"], seen["models"]) == (
+        seen["whole"],
+        2,
+        ["models/chat-1", "models/embed-1"],
+    )
+    assert "one" in seen["inline"]
+    assert (seen["state"], seen["key"], seen["listed"], seen["left"]) == ("JOB_STATE_SUCCEEDED", "x", 2, True)
+
+
+async def test_three_sdks_share_an_account_a_model_and_a_gateway(gateway: TestGateway) -> None:
+    key, said = gateway.admin_key, [{"role": "user", "content": "Hello"}]
+    ours: Any = AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=key, max_retries=0)
+    theirs: Any = AsyncAnthropic(base_url=gateway.url, api_key=key, max_retries=0)
+    google = genai.Client(api_key=key, http_options=types.HttpOptions(base_url=gateway.url)).aio
+    async with ours as openai, theirs as anthropic, google as gemini:
+        texts = {
+            (await openai.chat.completions.create(model="chat-1", messages=said)).choices[0].message.content,
+            (await anthropic.messages.create(model="chat-1", max_tokens=500, messages=said)).content[0].text,
+            (await gemini.models.generate_content(model="chat-1", contents="Hello")).text,
+        }
+        assert len(texts) == 1
+        line: dict[str, Any] = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions"}
+        line |= {"body": {"model": "chat-1", "messages": said}}
+        file = await openai.files.create(file=("in.jsonl", json.dumps(line).encode()), purpose="batch")
+        made = await openai.batches.create(
+            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+        )
+        asked = {"model": "chat-1", "max_tokens": 50, "messages": said}
+        message = await anthropic.messages.batches.create(requests=[{"custom_id": "a", "params": asked}])
+        job = await gemini.batches.create(model="chat-1", src=[types.InlinedRequest(contents="Hello")])
+
+        async def all_ended() -> bool:
+            return (
+                (await openai.batches.retrieve(made.id)).status == "completed"
+                and (await anthropic.messages.batches.retrieve(message.id)).processing_status == "ended"
+                and (await gemini.batches.get(name=job.name or "")).state == types.JobState.JOB_STATE_SUCCEEDED
+            )
+
+        await until(all_ended)
+        common = [batch.id async for batch in openai.batches.list()]
+        assert common == [f"batch_{(job.name or '').removeprefix('batches/')}", message.id, made.id]
+        assert [batch.id async for batch in anthropic.messages.batches.list()] == [message.id]
+        assert [batch.name async for batch in await gemini.batches.list()] == [job.name]
+        assert {model.id async for model in openai.models.list()} == {"chat-1", "embed-1"}
+        assert {model.id async for model in anthropic.models.list()} == {"chat-1", "embed-1"}
+        assert {model.name async for model in await gemini.models.list()} == {"models/chat-1", "models/embed-1"}
+        [result] = [result async for result in await anthropic.messages.batches.results(message.id)]
+        assert result.result.type == "succeeded"
+        mine = {one.name for one in [one async for one in await gemini.files.list()]}
+        assert f"files/{file.id.removeprefix('file-')}" in mine

@@ -1,0 +1,62 @@
+// Google's own SDK for Node against the gateway at BASE_URL: content whole and streamed, a function, embeddings, a count
+// of models, a batch of inline requests and one from a file. Prints what it saw as JSON.
+const { GoogleGenAI } = require("@google/genai");
+
+const client = new GoogleGenAI({ apiKey: process.env.API_KEY, httpOptions: { baseUrl: process.env.BASE_URL } });
+const model = process.env.MODEL;
+
+async function ended(name) {
+  let job = await client.batches.get({ name });
+  while (["JOB_STATE_PENDING", "JOB_STATE_RUNNING"].includes(job.state)) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    job = await client.batches.get({ name });
+  }
+  return job;
+}
+
+async function main() {
+  const seen = {};
+  const whole = await client.models.generateContent({ model, contents: "Hello" });
+  seen.whole = { text: whole.text, usage: whole.usageMetadata.totalTokenCount, finish: whole.candidates[0].finishReason };
+  seen.streamed = "";
+  for await (const chunk of await client.models.generateContentStream({ model, contents: "Hello" })) {
+    seen.streamed += chunk.text ?? "";
+  }
+  const embedded = await client.models.embedContent({ model: process.env.EMBED_MODEL, contents: ["a", "b"] });
+  seen.vectors = embedded.embeddings.length;
+  seen.models = [];
+  for await (const one of await client.models.list({ config: { pageSize: 1 } })) seen.models.push(one.name);
+  try {
+    await client.models.generateContent({ model: "none", contents: "Hello" });
+  } catch (error) {
+    seen.missing = error.status;
+  }
+
+  const inline = await client.batches.create({
+    model,
+    src: [{ contents: [{ role: "user", parts: [{ text: "one" }] }], metadata: { key: "k" } }],
+    config: { displayName: "node" },
+  });
+  const job = await ended(inline.name);
+  const [answer] = job.dest.inlinedResponses;
+  seen.inline = { state: job.state, name: job.displayName, metadata: answer.metadata, text: answer.response.candidates[0].content.parts[0].text };
+
+  const line = JSON.stringify({ key: "x", request: { contents: [{ parts: [{ text: "two" }] }] } });
+  const file = await client.files.upload({ file: new Blob([line]), config: { mimeType: "jsonl", displayName: "in" } });
+  const made = await client.batches.create({ model, src: file.name, config: { displayName: "file" } });
+  const filed = await ended(made.name);
+  seen.file = { state: filed.state, output: filed.dest.fileName };
+  seen.listed = [];
+  for await (const one of await client.batches.list({ config: { pageSize: 1 } })) seen.listed.push(one.displayName);
+  await client.batches.cancel({ name: made.name });
+  await client.batches.delete({ name: made.name });
+  await client.files.delete({ name: file.name });
+  seen.files = [];
+  for await (const one of await client.files.list()) seen.files.push(one.name);
+  console.log(JSON.stringify(seen));
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

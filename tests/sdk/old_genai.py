@@ -1,0 +1,61 @@
+"""An old google-genai against the gateway at BASE_URL: content, a stream, vectors, batches both ways. Writes JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from google import genai
+from google.genai import types, version
+
+MODEL = os.environ["MODEL"]
+options = types.HttpOptions(base_url=os.environ["BASE_URL"])
+client = genai.Client(api_key=os.environ["API_KEY"], http_options=options)
+
+
+def ended(name: str) -> Any:
+    job = client.batches.get(name=name)
+    while job.state in (types.JobState.JOB_STATE_PENDING, types.JobState.JOB_STATE_RUNNING):
+        time.sleep(0.05)
+        job = client.batches.get(name=name)
+    return job
+
+
+def online() -> dict[str, Any]:
+    whole = client.models.generate_content(model=MODEL, contents="Hello")
+    chunks = client.models.generate_content_stream(model=MODEL, contents="Hello")
+    vectors = client.models.embed_content(model=os.environ["EMBED_MODEL"], contents=["a", "b"]).embeddings
+    return {
+        "whole": whole.text,
+        "streamed": "".join(chunk.text or "" for chunk in chunks),
+        "vectors": len(vectors or []),
+        "models": [model.name for model in client.models.list(config={"page_size": 1})],
+    }
+
+
+def batches() -> dict[str, Any]:
+    made = client.batches.create(
+        model=MODEL, src=[types.InlinedRequest(contents="one")], config={"display_name": "old"}
+    )
+    job = ended(made.name or "")
+    line = json.dumps({"key": "x", "request": {"contents": [{"parts": [{"text": "two"}]}]}}).encode()
+    file = client.files.upload(file=io.BytesIO(line), config={"mime_type": "jsonl", "display_name": "in"})
+    filed = ended(client.batches.create(model=MODEL, src=file.name or "").name or "")
+    content = client.files.download(file=filed.dest.file_name)
+    names = [one.name for one in client.batches.list(config={"page_size": 1})]
+    client.batches.cancel(name=made.name or "")
+    client.batches.delete(name=made.name or "")
+    return {
+        "inline": job.dest.inlined_responses[0].response.text,
+        "state": job.state.value,
+        "key": json.loads(content)["key"],
+        "listed": len(names),
+        "left": [one.name for one in client.batches.list()] == [filed.name],
+    }
+
+
+sys.stdout.write(json.dumps({"version": version.__version__, **online(), **batches()}))
