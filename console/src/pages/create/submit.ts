@@ -2,7 +2,8 @@
  * Submitting once: whatever is lost on the way, the same key and the same file are sent again, and the gateway answers
  * with the batch they made. A key or a model that changed since the check is refused before anything is sent.
  */
-import { ApiError, body, client, type Schemas } from '../../api/client';
+import { ApiError, body, client } from '../../api/client';
+import type { operations } from '../../api/schema';
 import { URLS } from './preflight/types';
 import { amend, begin, forget, type Submission } from './submissions';
 import { type Checked, metadataOf, resolved, type Source, type StoredFile, usableModels } from './wire';
@@ -70,8 +71,10 @@ async function madeBy(kept: Submission, batchId: string): Promise<string> {
   return batchId;
 }
 
-function createOf(kept: Submission): Schemas['CreateBatch'] {
-  return { input_file_id: kept.fileId, endpoint: kept.endpoint, completion_window: '24h', metadata: kept.metadata } as Schemas['CreateBatch'];
+type CreateBatch = operations['create_batch']['requestBody']['content']['application/json'];
+
+function createOf(kept: Submission): CreateBatch {
+  return { input_file_id: kept.fileId, endpoint: kept.endpoint, completion_window: '24h', metadata: kept.metadata } as CreateBatch;
 }
 
 /** What a refusal says about the outcome: nothing where no answer came, else that no batch was made. */
