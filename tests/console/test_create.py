@@ -30,7 +30,7 @@ def bare(custom_id: str, **body: Any) -> dict[str, Any]:
 
 async def choose(page: Page, content: bytes, name: str = "rivers.jsonl") -> None:
     file = {"name": name, "mimeType": "application/jsonl", "buffer": content}
-    await page.get_by_label("The file of requests").set_input_files([file])  # type: ignore[list-item]
+    await page.get_by_label("The file of requests").set_input_files([file])  # type: ignore[arg-type]
 
 
 async def configure(page: Page) -> None:
@@ -176,7 +176,8 @@ async def test_several_models_need_a_choice_and_an_alias_is_made_canonical(perso
 
 async def test_what_is_not_chosen_is_stored_as_the_file_has_it(person: Person) -> None:
     page = person.page
-    body = '{"model" : "fast", "messages": [{"role": "user", "content": "\\u00e9 é"}], "seed": 12345678901234567, "top_p": 1.0}'
+    messages = '[{"role": "user", "content": "\\u00e9 é"}]'
+    body = f'{{"model" : "fast", "messages": {messages}, "seed": 12345678901234567, "top_p": 1.0}}'
     await ready(person, f'  {{"body": {body}, "custom_id": "a"}}\r\n'.encode())
     await submit(page)
     await expect(page).to_have_url(ON_A_BATCH)

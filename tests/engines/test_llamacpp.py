@@ -106,30 +106,30 @@ async def test_messages_as_the_engine_speaks_them_and_translated(
     database_url: str, listen_url: str, tmp_path: Path
 ) -> None:
     async with engine() as url:
-        native = at(chat_model(url))
-        plain = at(chat_model(url, "chat-only"))
-        plain["routes"][0]["speaks"] = ["chat"]
-        models = models_file(tmp_path, native, plain)
+        translated = at(chat_model(url))
+        native = at(chat_model(url, "native"))
+        native["routes"][0]["speaks"] = ["messages"]
+        models = models_file(tmp_path, translated, native)
         async with (
             start_gateway(database_url, models, listen_url=listen_url) as gateway,
             AsyncAnthropic(base_url=gateway.url, api_key=gateway.admin_key, max_retries=0) as client,
         ):
             asked: Any = {"max_tokens": 3, "messages": [{"role": "user", "content": "Hi"}]}
-            for model in ("chat-1", "chat-only"):
+            for model in ("chat-1", "native"):
                 message = await client.messages.create(model=model, **asked)
                 assert (message.model, message.stop_reason) == (model, "max_tokens")
-                async with client.messages.stream(model=model, **asked) as stream:
-                    text = "".join([piece async for piece in stream.text_stream])
-                    final = await stream.get_final_message()
-                assert text == "".join(block.text for block in final.content if block.type == "text")
-                assert (final.model, final.usage.output_tokens) == (model, 3)
-                assert final.usage.input_tokens > 0
+            async with client.messages.stream(model="chat-1", **asked) as stream:
+                text = "".join([piece async for piece in stream.text_stream])
+                final = await stream.get_final_message()
+            assert text == "".join(block.text for block in final.content if block.type == "text")
+            assert (final.model, final.usage.output_tokens) == ("chat-1", 3)
+            assert final.usage.input_tokens > 0
             counted = await client.messages.count_tokens(model="chat-1", messages=asked["messages"])
             assert counted.input_tokens > 0
 
             lines = [
                 {"custom_id": f"r{n}", "url": "/v1/messages", "body": {"model": model, **asked}}
-                for n, model in enumerate(("chat-1", "chat-only"))
+                for n, model in enumerate(("chat-1", "native"))
             ]
             headers = {"anthropic-version": "2026-10-21"}
             made = (await gateway.call("POST", "/v1/batches", headers=headers, json={"requests": lines})).json

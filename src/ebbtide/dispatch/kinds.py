@@ -20,7 +20,8 @@ ANTHROPIC_VERSION: Final = "2023-06-01"
 GEMINI_VERSION: Final = "v1beta"
 _OPENAI: Final = frozenset({"chat", "embeddings", "responses"})
 # Of the engines, vLLM alone is asked for Responses. llama.cpp's own endpoint (tried) lets `text.format` and hosted
-# tools go by and leaves out of its events what clients need; a chat completion spares the others the same doubt.
+# tools go by and leaves out of its events what clients need; a chat completion spares the others the same doubt. Nor is
+# llama.cpp asked for Messages: a stream whose first token is half a character (tried) lacks its message_start.
 _ENGINE: Final[tuple[Wire, ...]] = ("chat", "embeddings", "messages")
 _COUNTING: Final[tuple[Wire, ...]] = (*_ENGINE, "count_tokens")
 
@@ -65,7 +66,7 @@ KINDS: Final[dict[Kind, Traits]] = {
     "vllm": Traits((*_COUNTING, "responses"), _INSIDE, _TOP_K, priorities=Priorities(batch=2**31 - 1)),
     # SGLang takes the higher value first, and puts a request without one behind all others.
     "sglang": Traits(_COUNTING, _INSIDE, _TOP_K, priorities=Priorities(batch=-(2**31), usual=0)),
-    "llamacpp": Traits(_COUNTING, _INSIDE, _TOP_K, counts_by="max_tokens"),
+    "llamacpp": Traits(("chat", "embeddings", "count_tokens"), _INSIDE, _TOP_K, counts_by="max_tokens"),
     "ollama": Traits(_ENGINE, _INSIDE, counts_by="max_tokens"),
     "anthropic": Traits(("messages", "count_tokens"), key_header="x-api-key", key_prefix=""),
     "gemini": Traits(tuple(_GEMINI_VERBS), key_header="x-goog-api-key", key_prefix=""),

@@ -80,12 +80,11 @@ async def kept(world: World) -> dict[str, list[dict[str, Any]]]:
 @pytest.fixture
 def older() -> Iterator[None]:
     """This build as one that does not know Gemini's batches: the lists are what every statement is given."""
-    surfaces, targets, _ = KNOWN
-    surfaces.remove("gemini")
-    targets.remove("gemini")
+    known = [list(names) for names in KNOWN[:2]]
+    for names in KNOWN[:2]:
+        names.remove("gemini")
     yield
-    surfaces.append("gemini")
-    targets.append("gemini")
+    KNOWN[0][:], KNOWN[1][:] = known
 
 
 @pytest.mark.parametrize(
