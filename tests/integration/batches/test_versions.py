@@ -80,11 +80,11 @@ async def kept(world: World) -> dict[str, list[dict[str, Any]]]:
 @pytest.fixture
 def older() -> Iterator[None]:
     """This build as one that does not know Gemini's batches: the lists are what every statement is given."""
-    known = [list(names) for names in KNOWN[:2]]
-    for names in KNOWN[:2]:
-        names.remove("gemini")
+    surfaces, targets = KNOWN[0].copy(), KNOWN[1].copy()
+    KNOWN[0].remove("gemini")
+    KNOWN[1].remove("gemini")
     yield
-    KNOWN[0][:], KNOWN[1][:] = known
+    KNOWN[0][:], KNOWN[1][:] = surfaces, targets
 
 
 @pytest.mark.parametrize(
