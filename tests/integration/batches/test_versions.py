@@ -80,11 +80,12 @@ async def kept(world: World) -> dict[str, list[dict[str, Any]]]:
 @pytest.fixture
 def older() -> Iterator[None]:
     """This build as one that does not know Gemini's batches: the lists are what every statement is given."""
-    known = [list(names) for names in KNOWN[:2]]
-    for names in KNOWN[:2]:
-        names.remove("gemini")
+    surfaces, targets, _ = KNOWN
+    before = list(surfaces), list(targets)
+    surfaces.remove("gemini")
+    targets.remove("gemini")
     yield
-    KNOWN[0][:], KNOWN[1][:] = known
+    surfaces[:], targets[:] = before
 
 
 @pytest.mark.parametrize(
