@@ -1,4 +1,4 @@
-"""What an administrator looks at: the deployment, everyone's batches, the request log, workers; and who else does not."""
+"""What an administrator looks at: the deployment, all batches, the request log, workers; and who else does not."""
 
 from __future__ import annotations
 

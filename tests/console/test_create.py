@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route, expect
-from tests.console.conftest import Deployment, Person
+from playwright.async_api import FilePayload, Page, Route, expect
+from tests.console.conftest import Person
 from tests.console.test_pages import faults
 from tests.gateway import request_line
 
@@ -29,8 +29,8 @@ def bare(custom_id: str, **body: Any) -> dict[str, Any]:
 
 
 async def choose(page: Page, content: bytes, name: str = "rivers.jsonl") -> None:
-    file = {"name": name, "mimeType": "application/jsonl", "buffer": content}
-    await page.get_by_label("The file of requests").set_input_files([file])  # type: ignore[list-item]
+    file = FilePayload(name=name, mimeType="application/jsonl", buffer=content)
+    await page.get_by_label("The file of requests").set_input_files(file)
 
 
 async def configure(page: Page) -> None:
@@ -119,8 +119,9 @@ async def test_what_is_wrong_with_a_file_is_told_by_line_and_downloaded(person: 
         await expect(page.get_by_role("region", name="Problems of the file")).to_contain_text(code)
         await expect(page.get_by_role("button", name="Configure")).to_have_count(0)
     content = jsonl([bare("good"), bare('=1+"1"', user="secret words"), bare("c", user="x")])
+    content += b'{"custom_id": "n", "body": {"top_p": NaN}}'
     await choose(page, content, "both.jsonl")
-    await expect(page.get_by_text("There are 2 problems")).to_be_visible()
+    await expect(page.get_by_text("There are 3 problems")).to_be_visible()
     texts = {}
     for ending in ("CSV", "JSONL"):
         async with page.expect_download() as started:
@@ -133,6 +134,7 @@ async def test_what_is_wrong_with_a_file_is_told_by_line_and_downloaded(person: 
     assert [(one["line"], one["custom_id"], one["field"]) for one in problems] == [
         (2, '=1+"1"', "body.user"),
         (3, "c", "body.user"),
+        (4, "n", "body.top_p"),
     ]
     assert texts["CSV"].splitlines()[0] == "line,custom_id,field,code,message"
     assert texts["CSV"].splitlines()[1].startswith('2,"\'=1+""1""",body.user')
@@ -176,7 +178,8 @@ async def test_several_models_need_a_choice_and_an_alias_is_made_canonical(perso
 
 async def test_what_is_not_chosen_is_stored_as_the_file_has_it(person: Person) -> None:
     page = person.page
-    body = '{"model" : "fast", "messages": [{"role": "user", "content": "\\u00e9 é"}], "seed": 12345678901234567, "top_p": 1.0}'
+    messages = '[{"role": "user", "content": "\\u00e9 é"}]'
+    body = f'{{"model" : "fast", "messages": {messages}, "seed": 12345678901234567, "top_p": 1.0}}'
     await ready(person, f'  {{"body": {body}, "custom_id": "a"}}\r\n'.encode())
     await submit(page)
     await expect(page).to_have_url(ON_A_BATCH)
@@ -294,7 +297,7 @@ async def test_an_outcome_that_is_unknown_for_a_day_stops_and_asks(person: Perso
     assert len(await batches_of(person)) == 1
 
 
-async def test_a_key_that_changed_since_the_check_is_refused(person: Person, deployment: Deployment) -> None:
+async def test_a_key_that_changed_since_the_check_is_refused(person: Person) -> None:
     page = person.page
     await ready(person, jsonl([bare("a")]))
 
@@ -305,6 +308,23 @@ async def test_a_key_that_changed_since_the_check_is_refused(person: Person, dep
     await page.route("**/user", other_key)
     await submit(page)
     await expect(page.get_by_role("alert")).to_contain_text("API key has changed")
+    assert await batches_of(person) == []
+
+
+async def test_an_alias_that_moved_since_the_check_is_refused(person: Person) -> None:
+    page = person.page
+    await ready(person, jsonl([bare("a", model="fast")]))
+
+    async def moved(route: Route) -> None:
+        answer = await route.fetch()
+        told = await answer.json()
+        for model in told["models"]:
+            model["aliases"] = []
+        await route.fulfill(response=answer, json=told)
+
+    await page.route("**/user/batch-capabilities", moved)
+    await submit(page)
+    await expect(page.get_by_role("alert")).to_contain_text("model has changed")
     assert await batches_of(person) == []
 
 

@@ -140,7 +140,7 @@ function Rest(props: RestProps) {
         error={check.error}
         onChange={(change) => props.onChange({ ...choices, ...change })}
         onBack={() => back(0)}
-        onCheck={() => target !== null && check.mutate({ source: read.source, choices, target }, { onSuccess: () => props.onStep(2) })}
+        onCheck={() => target !== null && check.mutate({ read, choices, target }, { onSuccess: () => props.onStep(2) })}
       />
     );
   }

@@ -37,7 +37,7 @@ export function useReadFile(limits: FileLimits) {
 }
 
 export interface Wanted {
-  source: Source;
+  read: Read;
   choices: Choices;
   target: Target;
 }
@@ -45,11 +45,12 @@ export interface Wanted {
 /** Make the requests as they would be stored and have the gateway check each of them. */
 export function useCheck(capabilities: Capabilities) {
   return useMutation({
-    mutationFn: async ({ source, choices, target }: Wanted): Promise<Checked> => {
+    mutationFn: async ({ read: { source, survey }, choices, target }: Wanted): Promise<Checked> => {
       const models = usableModels(capabilities, target).map(factsOf);
       const job: Job = { kind: 'prepare', file: source.blob, limits: limitsOf(capabilities), overrides: overridesOf(choices, target), models };
       const prepared = await run<Prepared>(job, () => undefined);
-      const found = { at: Date.now(), source, prepared, choices, target };
+      const names = choices.model === '' ? survey.models.map(([name]) => name) : [choices.model];
+      const found = { at: Date.now(), source, prepared, choices, target, names };
       if (prepared.problems.total > 0) return { ...found, problems: prepared.problems, model: null, keyId: '', sha256: '' };
       const check = await checkLines(prepared.stored, target);
       return { ...found, problems: gatewayProblems(check, prepared.places), model: check.model ?? null, keyId: check.key_id, sha256: check.sha256 };
@@ -74,7 +75,7 @@ export function useSubmit(accountId: string) {
   return useMutation({
     mutationFn: (checked: Checked) => submit(checked, accountId),
     onSettled: () => {
-      for (const key of ['batches', 'files', 'submissions', 'batch-capabilities']) void cache.invalidateQueries({ queryKey: [key] });
+      for (const key of ['batches', 'files', 'submissions', 'batch-capabilities', 'user', 'keys']) void cache.invalidateQueries({ queryKey: [key] });
     },
   });
 }

@@ -2,10 +2,13 @@
  * Submitting once: whatever is lost on the way, the same key and the same file are sent again, and the gateway answers
  * with the batch they made. A key or a model that changed since the check is refused before anything is sent.
  */
-import { ApiError, body, client, type Schemas } from '../../api/client';
+import { ApiError, body, client } from '../../api/client';
+import type { paths } from '../../api/schema';
 import { URLS } from './preflight/types';
 import { amend, begin, forget, type Submission } from './submissions';
 import { type Checked, metadataOf, resolved, type Source, type StoredFile, usableModels } from './wire';
+
+type CreateBody = paths['/v1/batches']['post']['requestBody']['content']['application/json'];
 
 /** The gateway surely knows an Idempotency-Key for so long. */
 export const SURE_MS = 24 * 3_600_000;
@@ -70,8 +73,8 @@ async function madeBy(kept: Submission, batchId: string): Promise<string> {
   return batchId;
 }
 
-function createOf(kept: Submission): Schemas['CreateBatch'] {
-  return { input_file_id: kept.fileId, endpoint: kept.endpoint, completion_window: '24h', metadata: kept.metadata } as Schemas['CreateBatch'];
+function createOf(kept: Submission): CreateBody {
+  return { input_file_id: kept.fileId, endpoint: kept.endpoint, completion_window: '24h', metadata: kept.metadata } as CreateBody;
 }
 
 /** What a refusal says about the outcome: nothing where no answer came, else that no batch was made. */
@@ -82,12 +85,11 @@ async function afterRefusal(kept: Submission, error: unknown): Promise<void> {
   else await forget(kept);
 }
 
-async function refuseChanged({ keyId, model, choices, target, prepared }: Checked): Promise<void> {
+async function refuseChanged({ keyId, model, names, target }: Checked): Promise<void> {
   const [user, capabilities] = await Promise.all([body(client.GET('/user')), body(client.GET('/user/batch-capabilities'))]);
-  if (user.key_id !== keyId) throw new CheckAgain('Your API key has changed since the check.');
-  const name = choices.model === '' ? prepared.model : choices.model;
-  const now = name === null ? null : resolved(usableModels(capabilities, target), name);
-  if (now === null || now !== model) throw new CheckAgain('The model has changed since the check.');
+  if (user.key_id !== keyId) throw new CheckAgain('Your API key has changed since the check: go back and check again.');
+  const models = usableModels(capabilities, target);
+  if (names.some((name) => resolved(models, name) !== model)) throw new CheckAgain('The model has changed since the check: go back and check again.');
 }
 
 /** The submission with its file, which the tab that is first stores for all of them. */

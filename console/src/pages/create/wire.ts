@@ -40,6 +40,8 @@ export interface Checked {
   prepared: Prepared;
   choices: Choices;
   target: Target;
+  /** What the model was called: as chosen, or by the file. */
+  names: readonly string[];
   problems: Problems;
   model: string | null;
   keyId: string;

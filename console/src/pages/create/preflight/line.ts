@@ -55,9 +55,16 @@ function readObject(text: string, complain: (code: string, message: string, fiel
     return root;
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error;
-    complain(error.code, error.message, error.path);
+    complain(error.code, error.message, error.path, guessedId(text));
     return null;
   }
+}
+
+const NAMED = /"custom_id"\s*:\s*"([^"\\]{1,512})"/;
+
+/** Of a line that cannot be read, so that it can be found. */
+function guessedId(text: string): string | null {
+  return NAMED.exec(text)?.[1] ?? null;
 }
 
 function checkMembers(root: ObjectNode, customId: string | null, limits: FileLimits, say: Say): void {
