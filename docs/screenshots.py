@@ -71,6 +71,7 @@ def shots(of: Showcase) -> list[Shot]:
         Shot("batches", "research", "/batches"),
         Shot("batch-running", "research", f"/batches/{of.running}"),
         Shot("batch", "research", f"/batches/{of.with_issues}", open_a_stored_request),
+        Shot("create", "research", "/batches/new"),
         Shot("keys", "research", "/keys"),
         Shot("keys-new", "research", "/keys", ask_for_a_key),
         Shot("usage", "research", "/usage"),

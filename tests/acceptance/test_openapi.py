@@ -74,6 +74,8 @@ async def things(gateway: TestGateway) -> Known:
         "/v1/batches/": batch.json["id"],
         "/v1/files/": file.json["id"],
         "/v1/models/": "chat-1",
+        "/v1beta/models/": "chat-1",
+        "/v1beta/files/": file.json["id"].removeprefix("file-"),
         "/admin/batch/jobs/": batch.json["id"],
         "/admin/batch/models/": "chat-1",
         "/admin/models/": "chat-1",

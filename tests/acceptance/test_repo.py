@@ -81,7 +81,7 @@ def test_generated_pages_are_fresh() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_settings_named_in_the_docs_exist(page: Path) -> None:
     known = {setting.name for setting in SETTINGS} | {option.variable for option in OPTIONS} | VARIABLES
-    others = {"EBBTIDE_URL", "EBBTIDE_API_KEY", "BATCH_ID"}
+    others = {"EBBTIDE_URL", "EBBTIDE_API_KEY", "BATCH_ID", "BATCH_STATE_FAILED"}
     named = set(re.findall(r"\b(?:BATCH|EBBTIDE|STREAM|REQUEST)(?:_[A-Z]+)+\b", page.read_text(encoding="utf-8")))
     assert named <= known | others
 

@@ -134,6 +134,8 @@ async def fail_in_every_way(seen: Seen) -> None:
         body = request_line(name, text=f"{name} {GIVEN['prompt']}")["body"]
         for stream in (False, True):
             await seen.call("POST", "/v1/chat/completions", key=seen.shown["key"], json=body | {"stream": stream})
+    asked = {"key": seen.shown["key"]}  # Gemini's way to present one
+    assert (await seen.call("GET", "/v1beta/models", key=None, params=asked)).status == 200
     for key in (GIVEN["badkey"], f"ebb-{GIVEN['badkey']:x<43}"):
         assert (await seen.call("GET", "/v1/models", key=key)).status == 401
     await seen.call("POST", "/session", key=None, data=GIVEN["body"])

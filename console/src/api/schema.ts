@@ -2056,9 +2056,9 @@ export interface components {
              */
             object: "batch.deleted";
         };
-        /** BatchEmbedContents */
-        BatchEmbedContents: {
-            requests: components["schemas"]["EmbedContent"][];
+        /** BatchEmbedContentsRequest */
+        BatchEmbedContentsRequest: {
+            requests: components["schemas"]["EmbedContentRequest"][];
         };
         /**
          * BatchErrorGroup
@@ -2423,6 +2423,59 @@ export interface components {
             request_bytes: number;
             truncated: boolean;
         };
+        /** CountTokens */
+        CountTokens: {
+            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
+            model: string;
+            /** @default null */
+            system: string | {
+                [key: string]: unknown;
+            }[] | null;
+            /** @default null */
+            tools: {
+                [key: string]: unknown;
+            }[] | null;
+        };
+        /**
+         * CountTokensRequest
+         * @description countTokens': contents, or a whole request.
+         */
+        CountTokensRequest: {
+            /** @default null */
+            contents: components["schemas"]["Content"][] | null;
+            /** @default null */
+            generateContentRequest: components["schemas"]["GenerateContentRequest"] | null;
+        };
+        /**
+         * CreateBatch
+         * @description A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
+         *
+         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
+         *     how long the result files of a file's batch are wanted.
+         */
+        CreateBatch: {
+            /** @default null */
+            completion_window: string | null;
+            /** @default null */
+            endpoint: string | null;
+            /** @default null */
+            input_file_id: string | null;
+            /** @default null */
+            metadata: {
+                [key: string]: string;
+            } | null;
+            /** @default null */
+            output_seconds: number | null;
+            /** @default null */
+            requests: unknown[] | null;
+        };
+        /**
+         * CreateGeminiBatchRequest
+         * @description batchGenerateContent's and asyncBatchEmbedContent's.
+         */
+        CreateGeminiBatchRequest: {
+            batch: components["schemas"]["BatchWish"];
+        };
         /** CreateMessageBatch */
         CreateMessageBatch: {
             requests: unknown[];
@@ -2522,40 +2575,10 @@ export interface components {
             /** @enum {unknown} */
             role: "assistant" | "system" | "user";
         };
-        /** CountTokens */
-        "ebbtide.dialects.anthropic.bodies.CountTokens": {
-            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
-            model: string;
-            /** @default null */
-            system: string | {
-                [key: string]: unknown;
-            }[] | null;
-            /** @default null */
-            tools: {
-                [key: string]: unknown;
-            }[] | null;
-        };
         /** ErrorDetail */
         "ebbtide.dialects.anthropic.errors.ErrorDetail": {
             message: string;
             type: string;
-        };
-        /**
-         * CountTokens
-         * @description countTokens': contents, or a whole request.
-         */
-        "ebbtide.dialects.gemini.wire.CountTokens": {
-            /** @default null */
-            contents: components["schemas"]["Content"][] | null;
-            /** @default null */
-            generateContentRequest: components["schemas"]["GenerateContent"] | null;
-        };
-        /**
-         * CreateBatch
-         * @description batchGenerateContent's and asyncBatchEmbedContent's.
-         */
-        "ebbtide.dialects.gemini.wire.CreateBatch": {
-            batch: components["schemas"]["BatchWish"];
         };
         /** _Message */
         "ebbtide.dialects.openai.bodies._Message": {
@@ -2579,29 +2602,6 @@ export interface components {
             param: string | null;
             type: string;
         };
-        /**
-         * CreateBatch
-         * @description A create call: either `requests` (each still to go through parse_line) or `input_file_id` is set.
-         *
-         *     `endpoint` and `completion_window` are set and checked for a file, and None for direct requests; `output_seconds` is
-         *     how long the result files of a file's batch are wanted.
-         */
-        "ebbtide.dialects.openai.requests.CreateBatch": {
-            /** @default null */
-            completion_window: string | null;
-            /** @default null */
-            endpoint: string | null;
-            /** @default null */
-            input_file_id: string | null;
-            /** @default null */
-            metadata: {
-                [key: string]: string;
-            } | null;
-            /** @default null */
-            output_seconds: number | null;
-            /** @default null */
-            requests: unknown[] | null;
-        };
         /** _Object */
         "ebbtide.dialects.openai.responses_api.checks._Object": Record<string, never>;
         /** _StreamOptions */
@@ -2609,8 +2609,8 @@ export interface components {
             /** @default null */
             include_obfuscation: boolean | null;
         };
-        /** EmbedContent */
-        EmbedContent: {
+        /** EmbedContentRequest */
+        EmbedContentRequest: {
             content: components["schemas"]["Content"];
             /** @default null */
             outputDimensionality: number | null;
@@ -2775,10 +2775,10 @@ export interface components {
             nextPageToken?: string;
         };
         /**
-         * GenerateContent
+         * GenerateContentRequest
          * @description generateContent's and streamGenerateContent's.
          */
-        GenerateContent: {
+        GenerateContentRequest: {
             contents: components["schemas"]["Content"][];
             /** @default null */
             generationConfig: {
@@ -7037,7 +7037,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.anthropic.bodies.CountTokens"];
+                "application/json": components["schemas"]["CountTokens"];
             };
         };
         responses: {
@@ -9473,7 +9473,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.openai.requests.CreateBatch"];
+                "application/json": components["schemas"]["CreateBatch"];
             };
         };
         responses: {
@@ -11237,7 +11237,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.anthropic.bodies.CountTokens"];
+                "application/json": components["schemas"]["CountTokens"];
             };
         };
         responses: {
@@ -12405,7 +12405,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CreateBatch"];
+                "application/json": components["schemas"]["CreateGeminiBatchRequest"];
             };
         };
         responses: {
@@ -12521,7 +12521,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["BatchEmbedContents"];
+                "application/json": components["schemas"]["BatchEmbedContentsRequest"];
             };
         };
         responses: {
@@ -12631,7 +12631,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CreateBatch"];
+                "application/json": components["schemas"]["CreateGeminiBatchRequest"];
             };
         };
         responses: {
@@ -12747,7 +12747,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ebbtide.dialects.gemini.wire.CountTokens"];
+                "application/json": components["schemas"]["CountTokensRequest"];
             };
         };
         responses: {
@@ -12854,7 +12854,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["EmbedContent"];
+                "application/json": components["schemas"]["EmbedContentRequest"];
             };
         };
         responses: {
@@ -12961,7 +12961,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GenerateContent"];
+                "application/json": components["schemas"]["GenerateContentRequest"];
             };
         };
         responses: {
@@ -13071,7 +13071,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GenerateContent"];
+                "application/json": components["schemas"]["GenerateContentRequest"];
             };
         };
         responses: {

@@ -96,6 +96,9 @@ class Amounts:
         return {"daily": usd_text(self.daily), "monthly": usd_text(self.monthly)}
 
 
+UNLIMITED: Final = Amounts(None, None)
+
+
 async def read_limits(conn: Connection, key_ids: Sequence[str], today: date, settings: Settings) -> dict[str, Limits]:
     """The limits of those keys that have any of their own, through their account or through its role."""
     roles = [role.value for role in Role]

@@ -88,7 +88,7 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
         "operationId": _operation_id(endpoint),
         "summary": endpoint.summary,
         "tags": [_tag(endpoint.path)],
-        "security": [{name: []} for name in _SCHEMES] if closed else [],
+        "security": [{name: []} for name in _schemes(endpoint.path)] if closed else [],
         "parameters": [
             *(_path_parameter(name) for name in _PATH_PARAMETER.findall(endpoint.path)),
             *(_parameter(parameter) for parameter in told.parameters),
@@ -102,6 +102,11 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, Json]) -> Json:
 
 def _tag(path: str) -> str:
     return "gemini" if path.startswith(_GEMINI) else path.removeprefix("/v1").split("/")[1].split(".")[0]
+
+
+def _schemes(path: str) -> list[str]:
+    """How a key is presented; Google's header elsewhere would make it a call of Gemini's API."""
+    return [name for name in _SCHEMES if name != "google" or path.startswith(_GEMINI)]
 
 
 def _operation_id(endpoint: Endpoint) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping, Sequence
 from getpass import getpass
 
 from cyclopts import App
 
-from ebbtide.accounts import accounts, purges
+from ebbtide.accounts import accounts, directory, purges
+from ebbtide.accounts.directory import NewAccount
 from ebbtide.accounts.oidc.config import load_oidc
 from ebbtide.accounts.oidc.flow import link
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.purges import Purge
-from ebbtide.accounts.quotas import Amounts, Cap, set_concurrency, set_quotas, usd_text
+from ebbtide.accounts.quotas import UNLIMITED, Amounts, Cap, set_concurrency, set_quotas, usd_text
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions
 from ebbtide.accounts.setup import renew_code
@@ -39,7 +40,7 @@ _HERE = DatabaseFlags()
 async def create(name: str, /, *, role: Role = Role.FREE, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
     """Make an account. It has no key yet: see `ebbtide keys create`."""
     async with open_database(read_config(flags)) as database:
-        account = await accounts.create_account(database, name, role, SystemClock().now())
+        account = await directory.add_account(database, NewAccount(name, role, UNLIMITED), actor(), SystemClock().now())
         settings = SettingsSource.from_environ(os.environ)
         await settings.refresh(database)
     _print([account], json)
@@ -62,19 +63,19 @@ async def list_(*, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
 @app.command
 async def set_role(account: str, role: Role, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
     """Give an account (its name or id) another role; in force within a second."""
-    await _change(lambda database, found: accounts.set_role(database, found, role), account, json, flags)
+    await _change({"role": role}, account, json, flags)
 
 
 @app.command
 async def suspend(account: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
     """Refuse an account's keys until it is resumed. Its unfinished batches fail."""
-    await _change(accounts.suspend_account, account, json, flags)
+    await _change({"state": "suspended"}, account, json, flags)
 
 
 @app.command
 async def resume(account: str, /, *, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
     """Undo a suspension."""
-    await _change(accounts.resume_account, account, json, flags)
+    await _change({"state": "active"}, account, json, flags)
 
 
 @app.command
@@ -89,7 +90,7 @@ async def delete(
         Have the workers remove it for good: batches, files, webhook, keys. Takes the id of a deleted account too.
     """
     if not permanent:
-        await _change(accounts.delete_account, account, json, flags)
+        await _change({"state": "deleted"}, account, json, flags)
         return
     async with open_database(read_config(flags)) as database:
         account_id = await _id_of(database, account)
@@ -244,12 +245,10 @@ def _asked() -> str:
     return password
 
 
-async def _change(
-    change: Callable[[Database, str], Awaitable[Account]], account: str, as_json: bool, flags: DatabaseFlags
-) -> None:
+async def _change(given: Mapping[str, object], account: str, as_json: bool, flags: DatabaseFlags) -> None:
     async with open_database(read_config(flags)) as database:
         found = await accounts.find_account(database, account)
-        changed = await change(database, found.id)
+        changed = await directory.change_account(database, found.id, given, actor(), SystemClock().now())
     _print([changed], as_json)
 
 

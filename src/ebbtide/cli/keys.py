@@ -11,7 +11,8 @@ from cyclopts import App, Parameter
 
 from ebbtide.accounts import keys
 from ebbtide.accounts.accounts import find_account, list_accounts
-from ebbtide.accounts.quotas import Amounts, set_budgets, usd_text
+from ebbtide.accounts.directory import KeyWish, add_key, withdraw_key
+from ebbtide.accounts.quotas import UNLIMITED, Amounts, set_budgets, usd_text
 from ebbtide.accounts.store import ApiKey
 from ebbtide.cli.actor import actor
 from ebbtide.cli.amounts import Limit, read_amount
@@ -44,7 +45,8 @@ async def create(
     async with open_database(read_config(flags)) as database:
         owner = await find_account(database, account)
         now = SystemClock().now()
-        key, secret = await keys.create_key(database, owner.id, name=name, expires_in=lifetime, now=now)
+        wish = KeyWish(owner.id, name, None if lifetime is None else now + lifetime, UNLIMITED)
+        key, secret = await add_key(database, wish, actor(), now)
     if json:
         print_json({**_row(key, owner.name, now), "key": secret})
         return
@@ -68,7 +70,7 @@ async def list_(account: str | None = None, /, *, json: AsJson = False, flags: D
 async def revoke(key_id: str, /, *, flags: DatabaseFlags = _HERE) -> None:
     """Withdraw a key (by its id, key_…) for good, everywhere within a second. Its unfinished batches fail."""
     async with open_database(read_config(flags)) as database:
-        key = await keys.revoke_key(database, key_id, SystemClock().now())
+        key = await withdraw_key(database, key_id, actor(), SystemClock().now())
     tell(f"{key.prefix}… is revoked.")
 
 
@@ -99,8 +101,10 @@ async def budget(
 def parse_span(text: str) -> timedelta:
     """A lifetime such as 90d. Raises SetupError."""
     found = _SPAN.fullmatch(text.strip().lower())
-    if found is None:
-        raise SetupError(f"--expires-in takes a number and one of m, h, d or w, such as 90d; {text!r} is not that")
+    if found is None or not int(found[1]):
+        raise SetupError(
+            f"--expires-in takes a number above 0 and one of m, h, d or w, such as 90d; {text!r} is not that"
+        )
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 

@@ -18,6 +18,8 @@ Role = Literal["user", "assistant", "tool", "system"]
 Finish = Literal["stop", "length", "tool_calls", "content_filter"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
+_decode_arguments = msgspec.json.Decoder(dict[str, object]).decode
+
 
 class Text(msgspec.Struct, frozen=True, tag=True):
     text: str
@@ -52,6 +54,16 @@ class ToolCall(msgspec.Struct, frozen=True, tag=True):
     signature: str | None = None
     written: str | None = None
     path: str = ""
+
+
+def arguments_in(text: str) -> tuple[dict[str, object], str | None]:
+    """A call's arguments; what was written as well where that is no JSON object, for a model may write anything."""
+    if not text.strip():
+        return {}, None
+    try:
+        return _decode_arguments(text), None
+    except (ValueError, RecursionError):
+        return {}, text
 
 
 class ToolResult(msgspec.Struct, frozen=True, tag=True):

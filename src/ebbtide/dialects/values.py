@@ -166,6 +166,16 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     error: UpstreamError | None = None
 
 
+def _problem(error: ValueError, data: bytes) -> str:
+    """The parser's complaint in words that help: it calls a lone surrogate truncated too."""
+    if not data.strip():
+        return "it is empty"
+    text = str(error).partition(" - at ")[0]
+    if text == "Input data was truncated" and data.rstrip().endswith((b"}", b"]")):
+        return "it ends too early, or holds half of a surrogate pair"
+    return text
+
+
 def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DEPTH) -> object:
     """Decode `raw` whole: UTF-8, finite numbers, integers Python reads, `max_depth` levels of arrays and objects, and
     no more than a million values.
@@ -180,7 +190,7 @@ def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DE
     except RecursionError:
         raise too_deep() from None
     except ValueError as error:  # msgspec's DecodeError is one
-        raise InvalidRequest(f"Not parseable as valid JSON: {error}") from None
+        raise InvalidRequest(f"Not parseable as valid JSON: {_problem(error, data)}") from None
     # Fewer brackets than levels allowed cannot nest deeper; most bodies end here.
     if data.count(b"{") + data.count(b"[") > max_depth and _deeper_than(value, max_depth):
         raise too_deep()

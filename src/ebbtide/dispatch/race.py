@@ -32,23 +32,27 @@ async def race(
         await asyncio.wait(running, timeout=wait)
         if not any(task.done() for task in running):
             course.take_off(way)
-            other = second()
-            if other is not None:
+            if (other := second()) is not None:
                 running[asyncio.ensure_future(ask(course, other))] = other
-        more = True
-        while True:
-            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                begun = task.result()
-                entered = running.pop(task)
-                if not isinstance(begun, Failed):
-                    return begun, False
-                more = course.note(entered, begun) and more
-            if not running or not more:
-                return begun, more
+        return await _first(course, running)
     finally:
         for task in running:
             await _lose(course, task)
+
+
+async def _first(course: Course, running: dict[asyncio.Task[Begun], Way]) -> tuple[Begun, bool]:
+    """The first answer or, where none comes, the last failure; what has ended is taken out of `running`."""
+    more = True
+    while True:
+        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            begun = task.result()
+            entered = running.pop(task)
+            if not isinstance(begun, Failed):
+                return begun, False
+            more = course.note(entered, begun) and more
+        if not running or not more:
+            return begun, more
 
 
 async def _lose(course: Course, task: asyncio.Task[Begun]) -> None:

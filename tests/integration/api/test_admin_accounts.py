@@ -137,8 +137,8 @@ async def test_what_the_navigation_is_told(gateway: TestGateway) -> None:
     assert [model["id"] for model in told["models"]] == ["chat-1", "embed-1"]
     chat = told["models"][0]
     assert (chat["aliases"], chat["available"], chat["live"]) == (["short"], True, True)
-    assert chat["targets"] == ["chat", "responses", "messages"]
-    assert told["models"][1]["targets"] == ["embeddings"]
+    assert chat["targets"] == ["chat", "responses", "messages", "gemini"]
+    assert told["models"][1]["targets"] == ["embeddings", "gemini_embed"]
     assert (chat["unsupported_fields"], chat["unknown_fields"], chat["prices"]["batch_factor"]) == ([], True, 1)
     assert {"target": "embeddings", "url": "/v1/embeddings"} in told["targets"]
     limits = told["limits"]

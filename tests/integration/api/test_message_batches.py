@@ -4,6 +4,7 @@ listing, results, cancelling, deleting; and the same batches through /v1/batches
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -131,15 +132,15 @@ async def test_lists_cancels_and_refusals(database_url: str, models: Path) -> No
         assert (cancelled.processing_status, cancelled.cancel_initiated_at is None) == ("canceling", False)
 
         refused: list[tuple[Any, dict[str, str], str]] = [
-            ([asks("a b")], {}, "requests.0.custom_id"),
-            ([asks("a"), asks("a")], {}, "requests.1.custom_id"),
+            ([asks("a b")], {}, "requests[0].custom_id"),
+            ([asks("a"), asks("a")], {}, "requests[1].custom_id"),
             ([], {}, "requests"),
-            ([{"custom_id": "a"}], {}, "requests.0.params"),
+            ([{"custom_id": "a"}], {}, "requests[0].params"),
             ([asks("a")], {"anthropic-version": "2020-01-01"}, "anthropic-version"),
             ([asks("a")], {"anthropic-beta": "x"}, "anthropic-beta"),
         ]
         for requests, headers, named in refused:
-            with pytest.raises(anthropic.BadRequestError, match=named):
+            with pytest.raises(anthropic.BadRequestError, match=re.escape(named)):
                 await client.messages.batches.create(requests=requests, extra_headers=headers)
         once = {"Idempotency-Key": "k"}
         first = await client.messages.batches.create(requests=[asks("z")], extra_headers=once)

@@ -80,12 +80,11 @@ async def kept(world: World) -> dict[str, list[dict[str, Any]]]:
 @pytest.fixture
 def older() -> Iterator[None]:
     """This build as one that does not know Gemini's batches: the lists are what every statement is given."""
-    surfaces, targets, _ = KNOWN
-    surfaces.remove("gemini")
-    targets.remove("gemini")
+    surfaces, targets = KNOWN[0].copy(), KNOWN[1].copy()
+    KNOWN[0].remove("gemini")
+    KNOWN[1].remove("gemini")
     yield
-    surfaces.append("gemini")
-    targets.append("gemini")
+    KNOWN[0][:], KNOWN[1][:] = surfaces, targets
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from ebbtide.accounts.sessions import Sessions, SignIn
 from ebbtide.batches import workers_store
 from ebbtide.batches.model import BATCH_SCHEMA_VERSION
 from ebbtide.cli import exits
+from ebbtide.cli.actor import actor
 from ebbtide.cli.app import run
 from ebbtide.clock import SystemClock
 from ebbtide.errors import Unauthenticated
@@ -73,9 +74,22 @@ async def test_an_account_and_its_key_from_birth_to_end(database: Database, caps
     capsys.readouterr()
     assert await ebbtide("keys", "list", "--json") == exits.OK
     assert [key["state"] for key in rows(capsys)] == ["revoked"]
+    deeds = [("account.create", key["account_id"]), ("key.create", key["id"]), ("key.revoke", key["id"])]
+    assert await audited(database) == deeds
+    assert await ebbtide("keys", "create", "ada", "--expires-in", "0d") == exits.USAGE
 
 
-async def test_account_changes(capsys: Capture) -> None:
+async def audited(database: Database) -> list[tuple[str, str]]:
+    """What commands did, and to what, oldest first."""
+    async with database.connection() as conn:
+        return [
+            (row["action"], row["object"])
+            for row in await conn.fetch("select action, object, actor from audit_log order by id")
+            if row["actor"] == actor()
+        ]
+
+
+async def test_account_changes(database: Database, capsys: Capture) -> None:
     assert await ebbtide("accounts", "create", "bea", "--role", "internal") == exits.OK
     assert "may not" not in capsys.readouterr().err
     assert await ebbtide("accounts", "delete", "bea") == exits.OK
@@ -95,6 +109,8 @@ async def test_account_changes(capsys: Capture) -> None:
         assert await ebbtide("accounts", *arguments, "--json") == exits.OK
         [changed] = rows(capsys)
         assert (changed["id"], changed["role"], changed["state"]) == (made["id"], role, state)
+    done = [action for action, subject in await audited(database) if subject == made["id"]]
+    assert done == ["account.create", "account.change", "account.change", "account.change", "account.delete"]
     assert await ebbtide("accounts", "list", "--json") == exits.OK
     assert rows(capsys) == []
     for _ in range(2):  # a deleted account by its id; asked again, it tells how far it is

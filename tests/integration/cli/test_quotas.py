@@ -51,7 +51,8 @@ async def test_an_accounts_quotas(database: Database, capsys: Capture) -> None:
     assert (listed["daily_quota_usd"], listed["monthly_quota_usd"]) == ("0", "300.5")
     assert await quotas("--daily", "none", "--monthly", "NONE") == (None, None)
 
-    entries = (await list_audit(database)).entries
+    *entries, made = (await list_audit(database)).entries
+    assert made.action == "account.create"
     assert {entry.action for entry in entries} == {"account.quotas"}
     assert {entry.account_id for entry in entries} == {listed["id"]}
     assert all(entry.actor.startswith("cli:") for entry in entries)
@@ -71,7 +72,7 @@ async def test_an_accounts_concurrency(database: Database, capsys: Capture) -> N
     [row] = await ebbtide(capsys, "accounts", "concurrency", "ada", "7", "--batch")
     assert (row["max_concurrency"], row["batch_max_concurrency"]) == (None, 7)
     assert "whole number" in await fails(capsys, exits.USAGE, "accounts", "concurrency", "ada", "many")
-    entries = [entry.detail for entry in (await list_audit(database)).entries]
+    *entries, _ = [entry.detail for entry in (await list_audit(database)).entries]
     assert [(told["cap"], told["new"]) for told in reversed(entries)] == [
         *(("max_concurrency", cap) for cap in (20, 0, None)),
         ("batch_max_concurrency", 7),
@@ -87,7 +88,8 @@ async def test_a_keys_budgets(database: Database, capsys: Capture) -> None:
     assert (row["daily_budget_usd"], row["monthly_budget_usd"]) == ("0.000001", None)
     [listed] = await ebbtide(capsys, "keys", "list", "ada")
     assert (listed["daily_budget_usd"], listed["monthly_budget_usd"]) == ("0.000001", None)
-    assert [entry.action for entry in (await list_audit(database)).entries] == ["key.budgets"] * 2
+    done = [entry.action for entry in (await list_audit(database)).entries]
+    assert done == ["key.budgets", "key.budgets", "key.create", "account.create"]
 
 
 @pytest.mark.parametrize("amount", ["-1", "1e3", "NaN", "$5", "5 USD", "1000000000000", "1.0000000000001", ""])

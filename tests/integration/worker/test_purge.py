@@ -219,7 +219,8 @@ async def test_who_may_be_removed(world: World) -> None:
 
 async def test_what_only_a_newer_release_knows_is_left_to_it(world: World) -> None:
     async with world.database.transaction() as conn:
-        await insert_open(conn, world.owner, {"chat-1": 2}, target="gemini")
+        await insert_open(conn, world.owner, {"chat-1": 2})
+        await conn.execute("update batch_jobs set schema_version = 99")
     await purge_account(world.database, world.owner.account_id, "cli:root", NOON)
     world.clock.move(minutes=5)
     found = await purge(world, world.owner)

@@ -160,6 +160,18 @@ def test_a_whole_answer() -> None:
     )
 
 
+def test_arguments_that_are_no_json_are_told_as_they_came_whole_and_streamed() -> None:
+    called = ToolCall("c1", "f", {}, written="{bad")
+    whole = json.loads(
+        write_generated(Completion("r", (Choice((called,), "tool_calls"),), None), NAMED, thoughts=False)
+    )
+    stream = Generation(NAMED, thoughts=False)
+    last = stream.write([CallStart(0, 0, "c1", "f"), CallPiece(0, 0, "{bad"), End(0, "tool_calls")], "r")
+    call = {"functionCall": {"id": "c1", "name": "f", "args": {"arguments": "{bad"}}}
+    assert whole["candidates"][0]["content"]["parts"] == [call]
+    assert json.dumps(call["functionCall"]["args"]).replace(" ", "") in last.decode()
+
+
 def test_a_stream_in_events_and_as_an_array() -> None:
     writer = Generation(NAMED, thoughts=False)
     array = Array()

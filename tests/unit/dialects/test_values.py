@@ -95,6 +95,20 @@ def test_a_nul_inside_a_string_passes() -> None:
     assert check_json(b'{"a": "x\\u0000y"}') == {"a": "x\0y"}
 
 
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b" ", "it is empty"),
+        (b'{"a": "\\ud83d"}', "half of a surrogate pair"),
+        (b'{"a": 1e999}', "Number out of range"),
+        (b'{"a": 1', "truncated"),
+    ],
+)
+def test_the_message_helps(raw: bytes, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"^Not parseable as valid JSON: .*{told}$"):
+        check_json(raw)
+
+
 def test_the_message_tells_the_place_and_not_the_content() -> None:
     with pytest.raises(InvalidRequest) as refused:
         check_json(b'{"secret prompt": "something private", "b": NaN}')

@@ -35,7 +35,8 @@ export function EditNumber(props: {
   return (
     <Popover opened={open} onChange={setOpen} position="bottom-start" trapFocus withinPortal returnFocus>
       <Popover.Target>
-        <button type="button" className={admin.edit} aria-label={`Change: ${props.label}`} onClick={show}>
+        <button type="button" className={admin.edit} onClick={show}>
+          <span className="visually-hidden">Change {props.label}:</span>
           {props.shown}
           <IconPencil size={13} aria-hidden />
         </button>

@@ -6,8 +6,8 @@ export type Usage = Schemas['Usage'];
 export type Measure = 'cost' | 'requests' | 'tokens';
 
 export const SERIES: readonly Series[] = [
-  { name: 'Interactive', fill: 'var(--fill-quiet)' },
-  { name: 'Batch', fill: 'var(--fill-active)' },
+  { name: 'Interactive', fill: 'var(--fill-active)' },
+  { name: 'Batch', fill: 'var(--fill-batch)' },
 ];
 
 export interface Line {

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ebbtide.accounts import directory, keys, purges, quotas
 from ebbtide.accounts.directory import AccountQuery, KeyWish, NewAccount
-from ebbtide.accounts.quotas import Amounts
+from ebbtide.accounts.quotas import UNLIMITED, Amounts
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.api.admin.purges import AccountPurge, purge_object
@@ -46,7 +46,6 @@ STATE = ChoiceParameter(
 PERMANENT = ChoiceParameter(
     "permanent", "false", ("true", "false"), "Remove it for good, with its batches, files, webhook and keys"
 )
-_NONE = Amounts(None, None)
 _Amount = Decimal | msgspec.UnsetType | None
 
 
@@ -155,7 +154,7 @@ async def list_account_keys(gateway: Gateway, request: Request, principal: Princ
 
 async def create_account_key(gateway: Gateway, request: Request, principal: Principal) -> Response:
     draft, now = parse_body(await read_body(request, MIB), KeyDraft), gateway.clock.now()
-    budgets = amounts_over(draft.daily_budget_usd, draft.monthly_budget_usd, _NONE)
+    budgets = amounts_over(draft.daily_budget_usd, draft.monthly_budget_usd, UNLIMITED)
     wish = KeyWish(request.path_params["id"], draft.name, draft.expires_at, budgets)
     key, secret = await directory.add_key(gateway.database, wish, principal.actor, now)
     return answer_json(key_object(key, now, secret))

@@ -26,7 +26,7 @@ from ebbtide.batches.stored import list_stored
 from ebbtide.delivery.gemini_lines import inline_answer
 from ebbtide.dialects.gemini.batch import Operation, Operations, parse_create, responses_inline
 from ebbtide.dialects.gemini.files import batch_id, batch_name
-from ebbtide.dialects.gemini.wire import CreateBatch, Empty
+from ebbtide.dialects.gemini.wire import CreateGeminiBatchRequest, Empty
 from ebbtide.dialects.openai.canonical import create_digest
 from ebbtide.dialects.values import Target
 from ebbtide.errors import InvalidRequest, NotFound
@@ -123,7 +123,7 @@ def _id(request: Request) -> str:
 
 
 _CREATED: Final = Described(
-    request=CreateBatch,
+    request=CreateGeminiBatchRequest,
     answer=Operation,
     parameters=(IDEMPOTENCY_KEY,),
     errors=(400, 403, 404, 409, 410, 413, 429),

@@ -19,7 +19,12 @@ from ebbtide.api.parameters import OneOfParameter
 from ebbtide.api.routing import Closed, Described, Endpoint, KeyHandler
 from ebbtide.dialects.gemini.array import Array
 from ebbtide.dialects.gemini.bodies import named
-from ebbtide.dialects.gemini.wire import BatchEmbedContents, CountTokens, EmbedContent, GenerateContent
+from ebbtide.dialects.gemini.wire import (
+    BatchEmbedContentsRequest,
+    CountTokensRequest,
+    EmbedContentRequest,
+    GenerateContentRequest,
+)
 from ebbtide.dialects.values import Target
 
 MODEL: Final = "/v1beta/models/{model:path}"
@@ -72,16 +77,20 @@ def _method(verb: str, handler: KeyHandler, summary: str, request: object, *, st
 
 
 ROUTES: tuple[Endpoint, ...] = (
-    _method("generateContent", generate_content, "Generate content", GenerateContent),
+    _method("generateContent", generate_content, "Generate content", GenerateContentRequest),
     _method(
-        "streamGenerateContent", stream_generate_content, "Generate content as a stream", GenerateContent, streams=True
+        "streamGenerateContent",
+        stream_generate_content,
+        "Generate content as a stream",
+        GenerateContentRequest,
+        streams=True,
     ),
     _method(
         "countTokens",
         count_content_tokens,
         "Count the tokens of a request, on models whose server does",
-        CountTokens,
+        CountTokensRequest,
     ),
-    _method("embedContent", embed_content, "Embed a text", EmbedContent),
-    _method("batchEmbedContents", batch_embed_contents, "Embed several texts", BatchEmbedContents),
+    _method("embedContent", embed_content, "Embed a text", EmbedContentRequest),
+    _method("batchEmbedContents", batch_embed_contents, "Embed several texts", BatchEmbedContentsRequest),
 )

@@ -109,7 +109,7 @@ def read_requests(create: CreateMessageBatch) -> Iterator[BatchRequest]:
     """The requests, each checked to be one; what its params say is not. Raises InvalidRequest naming its place."""
     seen: set[str] = set()
     for index, element in enumerate(create.requests):
-        path = f"requests.{index}"
+        path = f"requests[{index}]"
         request = _element(path, element)
         custom_id, params = request.get("custom_id"), request.get("params")
         if not isinstance(custom_id, str) or not _CUSTOM_ID.fullmatch(custom_id):

@@ -26,6 +26,7 @@ from ebbtide.dialects.conversation import (
     Thought,
     ThoughtPiece,
     ToolCall,
+    arguments_in,
 )
 from ebbtide.dialects.gemini.errors import error_event
 from ebbtide.dialects.values import Usage, one_line
@@ -75,7 +76,8 @@ def _part(part: Part) -> dict[str, object]:
     match part:
         case Text(text=text):
             return {"text": text}
-        case ToolCall(id=call_id, name=name, arguments=arguments, signature=signature):
+        case ToolCall(id=call_id, name=name, signature=signature):
+            arguments = part.arguments if part.written is None else {"arguments": part.written}
             call: dict[str, object] = {"functionCall": {"id": call_id, "name": name, "args": arguments}}
             return call if signature is None else {**call, "thoughtSignature": signature}
         case Thought(text=text):
@@ -153,16 +155,8 @@ class Generation:
         """The calls of a candidate that are whole now."""
         for key in sorted(key for key in self._calls if key[0] == choice):
             call = self._calls.pop(key)
-            yield ToolCall(call.id, call.name, _arguments("".join(call.arguments)), call.signature)
-
-
-def _arguments(text: str) -> dict[str, object]:
-    """A call's arguments; what is no JSON object is told as it came."""
-    try:
-        read = msgspec.json.decode(text or "{}")
-    except (ValueError, RecursionError):
-        read = None
-    return read if isinstance(read, dict) else {"arguments": text}
+            arguments, written = arguments_in("".join(call.arguments))
+            yield ToolCall(call.id, call.name, arguments, call.signature, written)
 
 
 def _add(parts: list[Part], part: Part) -> None:

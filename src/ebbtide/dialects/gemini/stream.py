@@ -22,60 +22,32 @@ from ebbtide.dialects.gemini.responses import (
     finish_of,
     usage_of,
 )
-from ebbtide.dialects.sse import Events, data_of
-from ebbtide.dialects.values import UpstreamError, Usage
+from ebbtide.dialects.pieces import PieceReader
+from ebbtide.dialects.values import Usage
 
-_MALFORMED = "The upstream's stream is malformed"
 _encode = msgspec.json.Encoder().encode
 
 
-class GeneratedEvents:
-    """Bytes in, pieces out. `usage` is set once the stream is complete: counts that came before may grow."""
+class GeneratedEvents(PieceReader):
+    """`usage` is set once the stream is complete: counts that came before may grow."""
 
     def __init__(self, seed: str) -> None:
-        self.id = ""
-        self.usage: Usage | None = None
-        self.done = False
-        self.error: UpstreamError | None = None
-        self.status = 502
+        super().__init__()
         self._seed = seed
-        self._events = Events()
         self._counted: Usage | None = None
         self._begun: set[int] = set()
         self._ended: set[int] = set()
         self._calls: Counter[int] = Counter()
 
-    def feed(self, chunk: bytes) -> list[Piece]:
-        """What `chunk` completes."""
-        if self.error is not None:
-            return []
-        pieces = self._read(self._events.feed(chunk))
-        if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(_MALFORMED)
-        return pieces
-
     def close(self) -> list[Piece]:
-        """The last event where its blank line was left out; tells then whether the stream was whole."""
-        if self.error is not None:
-            return []
-        pieces = self._read([self._events.close()])
+        """As ever; tells besides whether the stream was whole."""
+        pieces = super().close()
         if self.error is None and self._ended and self._begun <= self._ended:
             self.done, self.usage = True, self._counted
         return pieces
 
-    def _read(self, events: list[bytes]) -> list[Piece]:
-        pieces: list[Piece] = []
-        for event in events:
-            data = data_of(event)
-            if not data:
-                continue
-            try:
-                pieces += self._pieces(decode_generated(data))
-            except (ValueError, RecursionError):
-                self.error = UpstreamError(_MALFORMED)
-            if self.error is not None:
-                break
-        return pieces
+    def read(self, data: bytes) -> Iterator[Piece]:
+        yield from self._pieces(decode_generated(data))
 
     def _pieces(self, said: Generated) -> Iterator[Piece]:
         if (failed := error_of({"error": said.error})) is not None:

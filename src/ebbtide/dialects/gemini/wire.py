@@ -18,7 +18,7 @@ class Content(msgspec.Struct, kw_only=True):
     parts: list[Json]
 
 
-class GenerateContent(msgspec.Struct, kw_only=True, rename="camel"):
+class GenerateContentRequest(msgspec.Struct, kw_only=True, rename="camel"):
     """generateContent's and streamGenerateContent's."""
 
     contents: Annotated[list[Content], msgspec.Meta(min_length=1)]
@@ -29,22 +29,22 @@ class GenerateContent(msgspec.Struct, kw_only=True, rename="camel"):
     safety_settings: list[Json] | None = None
 
 
-class CountTokens(msgspec.Struct, kw_only=True, rename="camel"):
+class CountTokensRequest(msgspec.Struct, kw_only=True, rename="camel"):
     """countTokens': contents, or a whole request."""
 
     contents: list[Content] | None = None
-    generate_content_request: GenerateContent | None = None
+    generate_content_request: GenerateContentRequest | None = None
 
 
-class EmbedContent(msgspec.Struct, kw_only=True, rename="camel"):
+class EmbedContentRequest(msgspec.Struct, kw_only=True, rename="camel"):
     content: Content
     task_type: str | None = None
     title: str | None = None
     output_dimensionality: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class BatchEmbedContents(msgspec.Struct, kw_only=True, rename="camel"):
-    requests: Annotated[list[EmbedContent], msgspec.Meta(min_length=1)]
+class BatchEmbedContentsRequest(msgspec.Struct, kw_only=True, rename="camel"):
+    requests: Annotated[list[EmbedContentRequest], msgspec.Meta(min_length=1)]
 
 
 class InlinedRequest(msgspec.Struct, kw_only=True):
@@ -69,7 +69,7 @@ class BatchWish(msgspec.Struct, kw_only=True, rename="camel"):
     priority: str | int | None = None
 
 
-class CreateBatch(msgspec.Struct, kw_only=True):
+class CreateGeminiBatchRequest(msgspec.Struct, kw_only=True):
     """batchGenerateContent's and asyncBatchEmbedContent's."""
 
     batch: BatchWish

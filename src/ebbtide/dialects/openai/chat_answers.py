@@ -25,8 +25,9 @@ from ebbtide.dialects.conversation import (
     Thought,
     ThoughtPiece,
     ToolCall,
+    arguments_in,
 )
-from ebbtide.dialects.openai.responses import arguments_in, error_of, status_told, usage_of
+from ebbtide.dialects.openai.responses import error_of, status_told, usage_of
 from ebbtide.dialects.pieces import PieceReader
 
 _FINISHES: Final[dict[str, Finish]] = {

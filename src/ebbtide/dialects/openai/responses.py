@@ -21,7 +21,6 @@ from ebbtide.dialects.values import (
 MAX_MESSAGE = 2000
 
 _decode = msgspec.json.Decoder().decode
-_decode_arguments = msgspec.json.Decoder(dict[str, object]).decode
 
 
 def read_answer(target: Target, body: bytes, model: str) -> Answer:
@@ -98,16 +97,6 @@ def status_told(said: object) -> int:
     error = said.get("error") if isinstance(said, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
     return code if type(code) is int and 400 <= code <= 599 else 502
-
-
-def arguments_in(text: str) -> tuple[dict[str, object], str | None]:
-    """A call's arguments; what was written as well where that is no JSON object, for a model may write anything."""
-    if not text.strip():
-        return {}, None
-    try:
-        return _decode_arguments(text), None
-    except (ValueError, RecursionError):
-        return {}, text
 
 
 def _count(value: object) -> int | None:

@@ -3,11 +3,11 @@ import { useParams } from 'react-router';
 
 import { Id } from '../../../parts/Copy';
 import { Page } from '../../../parts/Page';
-import { Loaded } from '../../../parts/states';
+import { Empty, Loaded } from '../../../parts/states';
 import { Actions } from './Actions';
 import { Keys } from './Keys';
 import { useAccount, usePurge } from './load';
-import { AccountView } from './view';
+import { AccountView, PurgeNote } from './view';
 
 export function Component() {
   const { id } = useParams() as { id: string };
@@ -15,12 +15,14 @@ export function Component() {
   const purge = usePurge(id);
   const removed = purge.data !== null && purge.data !== undefined;
   return (
-    <Page title={account.data?.name ?? 'Account'} lead={<Id id={id} long />} actions={account.data !== undefined && <Actions account={account.data} removed={removed} />}>
+    <Page title={account.data?.name ?? 'Account'} lead={<Id id={id} long />} actions={account.data != null && <Actions account={account.data} removed={removed} />}>
       <Loaded query={account}>
         {(found) => (
           <>
-            <AccountView account={found} purge={purge.data ?? null} />
-            {!removed && <Keys accountId={id} active={found.state === 'active'} />}
+            <PurgeNote purge={purge.data ?? null} />
+            {found === null && <Empty title="There is no such account">{removed ? 'It was removed for good.' : 'The address may be mistyped.'}</Empty>}
+            {found !== null && <AccountView account={found} />}
+            {found !== null && found.state !== 'deleted' && <Keys accountId={id} active={found.state === 'active'} />}
           </>
         )}
       </Loaded>

@@ -6,14 +6,30 @@ import type { Schemas } from '../../../api/client';
 import { bodyOf, type Draft as KeyDraft } from '../../keys/wire';
 import type { Purge } from '../accounts/wire';
 
+type Account = Schemas['AccountDetail'];
+
 const AGAIN_MS = 5_000;
 
+async function orNull<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** A deleted one is only in the list of the deleted; null: there is none, or nothing of it is left. */
+async function readAccount(id: string): Promise<Account | null> {
+  const living = await orNull(body(client.GET('/admin/accounts/{id}', { params: { path: { id } } })));
+  if (living !== null) return living;
+  const deleted = await body(client.GET('/admin/accounts', { params: { query: { search: id, state: 'deleted' } } }));
+  const found = deleted.data.find((account) => account.id === id);
+  return found === undefined ? null : { ...found, sign_in: { password: false, identities: [] } };
+}
+
 export function useAccount(id: string) {
-  return useQuery({
-    queryKey: ['admin', 'account', id],
-    queryFn: () => body(client.GET('/admin/accounts/{id}', { params: { path: { id } } })),
-    placeholderData: undefined,
-  });
+  return useQuery({ queryKey: ['admin', 'account', id], queryFn: () => readAccount(id), placeholderData: undefined });
 }
 
 export function useAccountKeys(id: string) {
@@ -28,14 +44,7 @@ export function useAccountKeys(id: string) {
 export function usePurge(id: string) {
   return useQuery({
     queryKey: ['admin', 'purges', id],
-    queryFn: async (): Promise<Purge | null> => {
-      try {
-        return await body(client.GET('/admin/purges/{id}', { params: { path: { id } } }));
-      } catch (error) {
-        if (error instanceof ApiError && error.status === 404) return null;
-        throw error;
-      }
-    },
+    queryFn: (): Promise<Purge | null> => orNull(body(client.GET('/admin/purges/{id}', { params: { path: { id } } }))),
     placeholderData: undefined,
     refetchInterval: (query) => (query.state.data != null && query.state.data.state !== 'purged' ? AGAIN_MS : false),
   });

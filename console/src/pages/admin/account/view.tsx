@@ -12,17 +12,21 @@ import admin from '../admin.module.css';
 
 type Account = Schemas['AccountDetail'];
 
-export function AccountView(props: { account: Account; purge: Purge | null }) {
-  const { account, purge } = props;
+/** How far the removal is, where somebody asked for one. */
+export function PurgeNote({ purge }: { purge: Purge | null }) {
+  if (purge === null) return null;
+  return (
+    <div style={{ marginBottom: 16 }}>
+      <Note tone={purge.state === 'purged' ? 'quiet' : 'active'} role="status">
+        {purgeWords(purge)}. Asked for <Time at={purge.asked_at} ago />.
+      </Note>
+    </div>
+  );
+}
+
+export function AccountView({ account }: { account: Account }) {
   return (
     <>
-      {purge !== null && (
-        <div style={{ marginBottom: 16 }}>
-          <Note tone={purge.state === 'purged' ? 'quiet' : 'active'} role="status">
-            {purgeWords(purge)}. Asked for <Time at={purge.asked_at} ago />.
-          </Note>
-        </div>
-      )}
       <div className={css.card}>
         <Facts
           facts={[

@@ -132,7 +132,7 @@ function Ends({ batch }: { batch: OwnedBatch }) {
       <Time at={batch.eta} ago />
       {batch.misses && (
         <div className={admin.warning}>
-          <IconAlertTriangle size={13} aria-hidden /> The window closes first
+          <IconAlertTriangle size={13} aria-hidden style={{ flex: 'none' }} /> The window closes first
         </div>
       )}
     </>

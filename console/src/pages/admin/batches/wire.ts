@@ -34,6 +34,7 @@ const TARGETS: readonly [RegExp, string][] = [
   [/embeddings$/, 'embeddings'],
   [/responses$/, 'responses'],
   [/messages$/, 'messages'],
+  [/:(generateContent|embedContent)$/, 'gemini'],
 ];
 
 export function toOwned(job: BatchJob): OwnedBatch {

@@ -24,8 +24,8 @@ from ebbtide.dialects.conversation import (
     Thought,
     ThoughtPiece,
     ToolCall,
+    arguments_in,
 )
-from ebbtide.dialects.openai.responses import arguments_in
 from ebbtide.dialects.openai.responses_api.passing import failure_of, usage_of
 from ebbtide.dialects.pieces import PieceReader
 
