@@ -1,0 +1,60 @@
+// Anthropic's own SDK for Node against the gateway at BASE_URL: a message whole and streamed, a tool, a count of tokens,
+// the models, and a batch of its own kind. Prints what it saw as JSON.
+const Anthropic = require("@anthropic-ai/sdk");
+
+const client = new Anthropic({ apiKey: process.env.API_KEY, baseURL: process.env.BASE_URL, maxRetries: 0 });
+const asked = { model: process.env.MODEL, max_tokens: 50, messages: [{ role: "user", content: "Hello" }] };
+const tools = [{ name: "weather", description: "Tells it", input_schema: { type: "object", properties: {} } }];
+
+async function refusal(call) {
+  try {
+    await call();
+  } catch (error) {
+    return { status: error.status, type: error.error.error.type };
+  }
+  return null;
+}
+
+async function batch() {
+  let made;
+  const refused = await refusal(async () => {
+    made = await client.messages.batches.create({ requests: ["a", "b"].map((id) => ({ custom_id: id, params: asked })) });
+  });
+  if (refused !== null) return { refused };
+  while (made.processing_status !== "ended") {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    made = await client.messages.batches.retrieve(made.id);
+  }
+  const results = {};
+  for await (const one of await client.messages.batches.results(made.id)) results[one.custom_id] = one.result.type;
+  const listed = [];
+  for await (const one of client.messages.batches.list({ limit: 1 })) listed.push(one.id);
+  const deleted = await client.messages.batches.delete(made.id);
+  return { results, listed: listed.includes(made.id), deleted: deleted.type };
+}
+
+async function main() {
+  const whole = await client.messages.create(asked);
+  const stream = client.messages.stream(asked);
+  const kinds = [];
+  stream.on("streamEvent", (event) => kinds.push(event.type));
+  const final = await stream.finalMessage();
+  const models = [];
+  for await (const one of client.models.list({ limit: 1 })) models.push(one.id);
+  console.log(
+    JSON.stringify({
+      whole: { text: whole.content[0].text, stop: whole.stop_reason, usage: whole.usage },
+      streamed: { text: final.content[0].text, usage: final.usage, kinds },
+      tool: (await client.messages.create({ ...asked, tools, tool_choice: { type: "auto" } })).stop_reason,
+      count: await refusal(() => client.messages.countTokens({ model: asked.model, messages: asked.messages })),
+      missing: await refusal(() => client.messages.create({ ...asked, model: "none" })),
+      models,
+      batch: await batch(),
+    }),
+  );
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
