@@ -61,7 +61,7 @@ def key_in(said: str) -> str:
 
 def sign_in(port: int, said: str) -> int:
     """The status of signing in to the console as the demo says one can."""
-    found = re.search(rf"http://127.0.0.1:{port}/console   \(sign in as (\w+), password (\S+)\)", said)
+    found = re.search(rf"http://127.0.0.1:{port}/console +name: (\S+) +password: (\S+)", said)
     assert found, said
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/session",

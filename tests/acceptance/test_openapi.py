@@ -6,6 +6,7 @@ FUZZ_EXAMPLES=500 makes it a long run of other requests each time, for one by ha
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -86,6 +87,12 @@ async def things(gateway: TestGateway) -> Known:
         "/user/keys/": key.id,
     }
     return Known(ids, gateway.admin_key)
+
+
+@schemathesis.serializer("application/jsonl")
+def as_jsonl(context: Any, value: Any) -> bytes:
+    """Bytes as they were made up, and anything else as one line."""
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
 
 
 def asking(operation: Any, known: Known) -> Callable[[], None]:
