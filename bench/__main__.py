@@ -19,7 +19,7 @@ import msgspec
 from bench.figures import Figure
 from bench.processes import ROOT
 
-BENCHES = ("drain", "slots", "intake", "backlog", "reading", "event_loop", "export", "proxy", "yielding")
+BENCHES = ("drain", "slots", "intake", "backlog", "reading", "event_loop", "export", "pages", "proxy", "yielding")
 RESULTS = Path(__file__).with_name("results.md")
 _KEPT = Path(__file__).with_name("results.json")
 
