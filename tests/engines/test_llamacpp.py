@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
 from openai.types.responses import Response
 from tests.gateway import (
     TestGateway,
@@ -21,6 +22,7 @@ from tests.gateway import (
     start_gateway,
     until,
 )
+from tests.sdks import run_node
 
 SERVER = Path(__file__).with_name("tiny_llama.py")
 
@@ -139,3 +141,28 @@ async def test_messages_as_the_engine_speaks_them_and_translated(
                 return now if now["status"] == "completed" else None
 
             assert (await until(ended, within=60))["request_counts"]["completed"] == 2
+
+
+async def test_the_sdks_for_node_and_python_on_the_engine(database_url: str, listen_url: str, tmp_path: Path) -> None:
+    """What a model of random weights says is noise: what counts is that every call and stream ends as the SDKs want."""
+    async with engine() as chat, engine("--embedding") as embedding:
+        models = models_file(tmp_path, at(chat_model(chat)), at(embedding_model(embedding)))
+        environ = {"BATCH_MESSAGE_BATCHES": "on"}
+        async with start_gateway(database_url, models, listen_url=listen_url, environ=environ) as gateway:
+            asked = {"API_KEY": gateway.admin_key, "MODEL": "chat-1"}
+            openai = asyncio.to_thread(run_node, "responses.cjs", **asked, BASE_URL=f"{gateway.url}/v1")
+            anthropic = asyncio.to_thread(run_node, "anthropic.cjs", **asked, BASE_URL=gateway.url)
+            responses, messages = (msgspec.json.decode(said) for said in await asyncio.gather(openai, anthropic))
+            async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=gateway.admin_key, max_retries=0) as client:
+                hello: Any = {"model": "chat-1", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3}
+                whole = await client.chat.completions.create(**hello)
+                pieces = [piece async for piece in await client.chat.completions.create(**hello, stream=True)]
+                vectors = await client.embeddings.create(model="embed-1", input=["a", "b"])
+    assert (whole.choices[0].finish_reason, pieces[-1].choices[0].finish_reason) == ("length", "length")
+    assert len(vectors.data) == 2
+    assert responses["kinds"][0] == "response.created"
+    assert responses["kinds"][-1] in ("response.completed", "response.incomplete")
+    assert [line["response"]["status_code"] for line in responses["batch"]["lines"]] == [200, 200]
+    assert (messages["streamed"]["kinds"][0], messages["streamed"]["kinds"][-1]) == ("message_start", "message_stop")
+    assert (messages["count"], messages["counted"] > 0) == (None, True)
+    assert messages["batch"]["results"] == {"a": "succeeded", "b": "succeeded"}

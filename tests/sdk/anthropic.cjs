@@ -6,6 +6,8 @@ const client = new Anthropic({ apiKey: process.env.API_KEY, baseURL: process.env
 const asked = { model: process.env.MODEL, max_tokens: 50, messages: [{ role: "user", content: "Hello" }] };
 const tools = [{ name: "weather", description: "Tells it", input_schema: { type: "object", properties: {} } }];
 
+const textOf = (message) => message.content.map((block) => block.text ?? "").join("");
+
 async function refusal(call) {
   try {
     await call();
@@ -39,14 +41,18 @@ async function main() {
   const kinds = [];
   stream.on("streamEvent", (event) => kinds.push(event.type));
   const final = await stream.finalMessage();
+  let counted = null;
   const models = [];
   for await (const one of client.models.list({ limit: 1 })) models.push(one.id);
   console.log(
     JSON.stringify({
-      whole: { text: whole.content[0].text, stop: whole.stop_reason, usage: whole.usage },
-      streamed: { text: final.content[0].text, usage: final.usage, kinds },
+      whole: { text: textOf(whole), stop: whole.stop_reason, usage: whole.usage },
+      streamed: { text: textOf(final), usage: final.usage, kinds },
       tool: (await client.messages.create({ ...asked, tools, tool_choice: { type: "auto" } })).stop_reason,
-      count: await refusal(() => client.messages.countTokens({ model: asked.model, messages: asked.messages })),
+      count: await refusal(async () => {
+        counted = (await client.messages.countTokens({ model: asked.model, messages: asked.messages })).input_tokens;
+      }),
+      counted,
       missing: await refusal(() => client.messages.create({ ...asked, model: "none" })),
       models,
       batch: await batch(),
