@@ -146,7 +146,8 @@ class Database:
         """
         async with self._acquired() as connection, connection.transaction():
             if self.pooled:
-                await connection.execute(_SQL["end_when_idle"], self._idle_timeout)
+                # A SET and no query: after one, whoever opened the transaction could not choose its isolation.
+                await connection.execute(f"set local idle_in_transaction_session_timeout = '{self._idle_timeout}'")
             yield connection
 
     @asynccontextmanager
