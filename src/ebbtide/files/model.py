@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 UPLOADED = "batch"
-RESULTS = "batch_output"
 DIRECT = "batch_direct"  # the request lines of a direct create; never shown
 
 
