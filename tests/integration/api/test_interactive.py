@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 from tests.fake_upstream import Behaviour, FakeUpstream
-from tests.gateway import TestGateway, chat_model, embedding_model, models_file, start_gateway
+from tests.gateway import TestGateway, chat_model, embedding_model, models_file, start_gateway, until
 
 from ebbtide.accounts.roles import Role
 
@@ -147,6 +147,13 @@ async def test_a_client_that_goes_away_before_the_answer_cancels_it_upstream(
     asking.cancel()
     gone = await asyncio.wait_for(upstream.gone.get(), 10)
     assert gone.path == CHAT
+
+    async def logged() -> Any:
+        async with gateway.database.connection() as conn:
+            return await conn.fetch("select status_code, error_code, route, attempts, cost_usd from api_logs")
+
+    [row] = await until(logged)
+    assert tuple(row) == (499, "client_closed", "chat-1-route", 1, None)
 
 
 async def test_a_client_that_goes_away_in_mid_stream_cancels_it_upstream(

@@ -141,7 +141,10 @@ class ChatStream:
 def _tells_more(payload: bytes) -> bool:
     """Whether a chunk may hold what has to be read: an error, usage, where a choice begins (its role) or ends."""
     return (
-        b'"error"' in payload or b'"role"' in payload or _tells(b'"usage"', payload) or _tells(b'"finish_reason"', payload)
+        b'"error"' in payload
+        or b'"role"' in payload
+        or _tells(b'"usage"', payload)
+        or _tells(b'"finish_reason"', payload)
     )
 
 
