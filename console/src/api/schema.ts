@@ -875,7 +875,8 @@ export interface paths {
         /** Search your batches, newest first */
         get: operations["list_user_batches"];
         put?: never;
-        post?: never;
+        /** Create a batch of a checked file, unless the key or the model has changed since */
+        post: operations["submit_batch"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2264,6 +2265,20 @@ export interface components {
             requestCount: string;
             successfulRequestCount: string;
         };
+        /**
+         * BatchSubmission
+         * @description A batch of a file, as in `POST /v1/batches`, and what its check found.
+         */
+        BatchSubmission: {
+            checked: components["schemas"]["CheckFound"];
+            /** @enum {unknown} */
+            endpoint: "/v1/chat/completions" | "/v1/embeddings";
+            input_file_id: string;
+            /** @default {} */
+            metadata: {
+                [key: string]: string;
+            };
+        };
         /** BatchSummary */
         BatchSummary: {
             /**
@@ -2343,6 +2358,16 @@ export interface components {
             tools: components["schemas"]["ebbtide.dialects.openai.bodies._Object"][] | null;
             /** @default null */
             top_p: number | null;
+        };
+        /**
+         * CheckFound
+         * @description What the check told: the key it was made with, and the canonical model that `names` stood for, which are the
+         *     names in the file or the one that was chosen.
+         */
+        CheckFound: {
+            key_id: string;
+            model: string;
+            names: string[];
         };
         /**
          * ConfigEntry
@@ -8314,6 +8339,114 @@ export interface operations {
             };
         };
     };
+    submit_batch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Sent again with the same request, answers the batch that the first call created */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BatchSubmission"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchObject"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_user_batch: {
         parameters: {
             query?: never;
@@ -10363,6 +10496,8 @@ export interface operations {
                     file: string;
                     /** @enum {string} */
                     purpose: "batch";
+                    /** @description The uploaded file that this is a batch's own copy of, with changed requests: it is not listed, and is deleted with that file or with the batch that is made of it */
+                    source_file_id?: string;
                 };
             };
         };
