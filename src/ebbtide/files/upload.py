@@ -106,6 +106,12 @@ async def _check_count(conn: Connection, account_id: str, settings: Settings, no
         )
 
 
+async def _check_weight(conn: Connection, file: StoredFile, settings: Settings) -> None:
+    most = settings.batch_files_max_total_mb_per_user
+    if await store.stored_bytes(conn, file.account_id) + file.size > most * MIB:
+        raise TooLarge(f"Your files would weigh more than {most} MiB; delete some first", code="file_storage_limit")
+
+
 async def save_upload(
     database: Database, new: NewFile, upload: Upload, settings: Settings, failed: int = 0
 ) -> StoredFile:
@@ -131,11 +137,6 @@ async def save_upload(
         if not await store.lock_account(conn, file.account_id):
             raise Unauthenticated("The account is no longer active")
         await _check_count(conn, file.account_id, settings, new.now, failed)
-        kept = await store.stored_bytes(conn, file.account_id)
-        if kept + file.size > settings.batch_files_max_total_mb_per_user * MIB:
-            raise TooLarge(
-                f"Your files would weigh more than {settings.batch_files_max_total_mb_per_user} MiB; delete some first",
-                code="file_storage_limit",
-            )
+        await _check_weight(conn, file, settings)
         await store.insert_file(conn, file, upload.chunks())
     return file
