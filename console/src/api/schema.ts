@@ -1933,13 +1933,15 @@ export interface components {
          * AuditObject
          * @description One deed. `actor` is `<account id>/<key id>`, or `cli:<user>` for a command on the machine.
          *
-         *     `subject` is what it was done to, `account_id` the account it concerned, if it was one's; `detail` depends on the
-         *     action and never holds a secret.
+         *     `subject` is what it was done to, `account_id` the account it concerned, if it was one's; the names are those of
+         *     accounts, null where it is none or it was removed for good. `detail` depends on the action and never holds a secret.
          */
         AuditObject: {
             account_id: string | null;
+            account_name: string | null;
             action: string;
             actor: string;
+            actor_name: string | null;
             at: string;
             detail: Record<string, never>;
             id: string;
@@ -1949,6 +1951,7 @@ export interface components {
              */
             object: "audit_entry";
             subject: string;
+            subject_name: string | null;
         };
         /**
          * BarObject

@@ -1,4 +1,4 @@
-/** A moment in the viewer's zone; UTC when hovered or focused. */
+/** A moment in the viewer's zone; UTC when it is pointed at. */
 import { Tooltip } from '@mantine/core';
 
 import { relative } from './format';
@@ -17,7 +17,7 @@ export function Time(props: { at: number | string | null | undefined; ago?: bool
   const at = new Date(typeof props.at === 'number' ? props.at * 1000 : props.at);
   const words = props.ago === true ? relative(at, now) : local.format(at);
   return (
-    <Tooltip label={props.ago === true ? `${local.format(at)} · ${utc(at)}` : utc(at)} events={{ hover: true, focus: true, touch: true }}>
+    <Tooltip label={props.ago === true ? `${local.format(at)} · ${utc(at)}` : utc(at)}>
       <time dateTime={at.toISOString()} style={{ whiteSpace: 'nowrap' }}>
         {words}
       </time>

@@ -1,14 +1,9 @@
 /** An account's use by day, by model and by key. */
 import type { Schemas } from '../../api/client';
-import type { Bar, Series } from '../../parts/Bars';
+import type { Bar } from '../../parts/Bars';
 
 export type Usage = Schemas['Usage'];
 export type Measure = 'cost' | 'requests' | 'tokens';
-
-export const SERIES: readonly Series[] = [
-  { name: 'Interactive', fill: 'var(--fill-active)' },
-  { name: 'Batch', fill: 'var(--fill-batch)' },
-];
 
 export interface Line {
   name: string;

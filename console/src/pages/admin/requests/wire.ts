@@ -1,6 +1,6 @@
 /** The request log: rows as they are shown, volume in windows, and the stretch of one bar. */
 import type { Schemas } from '../../../api/client';
-import type { Bar, Series } from '../../../parts/Bars';
+import type { Bar } from '../../../parts/Bars';
 import { count, usd } from '../../../parts/format';
 import type { Tone } from '../../../parts/states';
 
@@ -15,11 +15,6 @@ export const WINDOWS: readonly { value: string; label: string; hours: number }[]
   { value: '7d', label: '7 days', hours: 168 },
   { value: '30d', label: '30 days', hours: 720 },
   { value: '90d', label: '90 days', hours: 2_160 },
-];
-
-export const VOLUME_SERIES: readonly Series[] = [
-  { name: 'Interactive', fill: 'var(--fill-active)' },
-  { name: 'Batch', fill: 'var(--fill-batch)' },
 ];
 
 const minute = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
