@@ -32,7 +32,9 @@ async def test_content_is_shown_where_it_is_kept_and_every_look_is_noted(admin: 
     page = admin.page
     body = {"model": "chat-1", "messages": [{"role": "user", "content": "Is the tide in?"}]}
     assert (await admin.deployment.gateway.call("POST", "/v1/chat/completions", key=admin.key, json=body)).status == 200
-    batch = await admin.batch([request_line("a", text="Is it out?"), request_line("b", text="behave:status=400")], "Ebb")
+    batch = await admin.batch(
+        [request_line("a", text="Is it out?"), request_line("b", text="behave:status=400")], "Ebb"
+    )
     await admin.ended(batch)
 
     await admin.open(f"/admin/requests?account={admin.account_id}&window=1h")

@@ -1767,14 +1767,6 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** _Part */
-        _Part: {
-            type: string;
-        };
-        /** _Tool */
-        _Tool: {
-            type: string;
-        };
         /**
          * AccountChange
          * @description What is to change; what is left out stays. A null quota or address is none, a null cap lets the role's hold.
@@ -1918,7 +1910,7 @@ export interface components {
              * @enum {unknown}
              */
             object: "model";
-            prices: components["schemas"]["ebbtide.api.admin.models.ModelPrices"];
+            prices: components["schemas"]["ModelPrices"];
             routes: components["schemas"]["ModelRoute"][];
             /** @enum {unknown} */
             type: "chat" | "embedding";
@@ -2007,7 +1999,7 @@ export interface components {
             limits: components["schemas"]["BatchLimits"];
             /** @enum {unknown} */
             min_role: "admin" | "free" | "internal" | "pro";
-            models: components["schemas"]["ebbtide.api.user.batch_capabilities.BatchModel"][];
+            models: components["schemas"]["BatchCapableModel"][];
             /**
              * @default batch_capabilities
              * @enum {unknown}
@@ -2020,6 +2012,26 @@ export interface components {
             status: "disabled" | "enabled" | "unavailable";
             targets: components["schemas"]["TargetObject"][];
             window_hours: number | null;
+        };
+        /**
+         * BatchCapableModel
+         * @description A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
+         *
+         *     `unsupported_fields` of a chat completion's or an embedding's body are what no such route can carry; where
+         *     `unknown_fields` is false, nor can any carry a field that the gateway does not know.
+         */
+        BatchCapableModel: {
+            aliases: string[];
+            available: boolean;
+            context_length: number | null;
+            id: string;
+            live: boolean;
+            max_output_tokens: number | null;
+            prices: components["schemas"]["BatchPrices"];
+            targets: string[];
+            type: string;
+            unknown_fields: boolean;
+            unsupported_fields: string[];
         };
         /**
          * BatchCheck
@@ -2162,11 +2174,36 @@ export interface components {
             unfinished_requests: number;
         };
         /**
+         * BatchModel
+         * @description A model's batch work. `max_concurrency` is its own cap, null where BATCH_MODEL_CONCURRENCY holds, and
+         *     `effective_max_concurrency` the cap in force; 0 pauses the model.
+         *
+         *     `running` and `queued` count requests over all gateway processes, `interactive` the interactive ones in flight.
+         *     `blocked_reason` tells why nothing starts: `model_queued`, `model_paused` (both with `rest_until`), `model_cap`,
+         *     `yielding`, `no_route_up`. `waiting_since`: since when its deployment has been waiting for capacity.
+         */
+        BatchModel: {
+            blocked_reason: string | null;
+            effective_max_concurrency: number;
+            interactive: number;
+            max_concurrency: number | null;
+            model_id: string;
+            /**
+             * @default batch_model
+             * @enum {unknown}
+             */
+            object: "batch_model";
+            queued: number;
+            rest_until: string | null;
+            running: number;
+            waiting_since: string | null;
+        };
+        /**
          * BatchModelList
          * @description Every model of the gateway, and any other that still has batch requests; by name.
          */
         BatchModelList: {
-            data: components["schemas"]["ebbtide.api.admin.batch_models.BatchModel"][];
+            data: components["schemas"]["BatchModel"][];
             /**
              * @default list
              * @enum {unknown}
@@ -2238,6 +2275,17 @@ export interface components {
             /** @enum {unknown} */
             status: "cancelled" | "cancelling" | "completed" | "expired" | "failed" | "finalizing" | "in_progress" | "validating";
             usage: components["schemas"]["BatchUsage"];
+        };
+        /**
+         * BatchPrices
+         * @description USD per million tokens of an interactive request; a batch's costs `batch_factor` times that.
+         */
+        BatchPrices: {
+            batch_factor: number;
+            cache_write: number;
+            cached_input: number;
+            input: number;
+            output: number;
         };
         /**
          * BatchRequest
@@ -2342,7 +2390,7 @@ export interface components {
             max_completion_tokens: number | null;
             /** @default null */
             max_tokens: number | null;
-            messages: components["schemas"]["ebbtide.dialects.openai.bodies._Message"][];
+            messages: components["schemas"]["ChatMessage"][];
             model: string;
             /** @default null */
             n: number | null;
@@ -2351,13 +2399,26 @@ export interface components {
             /** @default null */
             stream: boolean | null;
             /** @default null */
-            stream_options: components["schemas"]["ebbtide.dialects.openai.bodies._StreamOptions"] | null;
+            stream_options: components["schemas"]["ChatStreamOptions"] | null;
             /** @default null */
             temperature: number | null;
             /** @default null */
-            tools: components["schemas"]["ebbtide.dialects.openai.bodies._Object"][] | null;
+            tools: components["schemas"]["JsonObject"][] | null;
             /** @default null */
             top_p: number | null;
+        };
+        /** ChatMessage */
+        ChatMessage: {
+            /** @default null */
+            content: string | components["schemas"]["ContentPart"][] | null;
+            role: string;
+            /** @default null */
+            tool_calls: components["schemas"]["JsonObject"][] | null;
+        };
+        /** ChatStreamOptions */
+        ChatStreamOptions: {
+            /** @default null */
+            include_usage: boolean | null;
         };
         /**
          * CheckFound
@@ -2451,9 +2512,13 @@ export interface components {
             request_bytes: number;
             truncated: boolean;
         };
+        /** ContentPart */
+        ContentPart: {
+            type: string;
+        };
         /** CountTokens */
         CountTokens: {
-            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
+            messages: components["schemas"]["MessageParam"][];
             model: string;
             /** @default null */
             system: string | {
@@ -2529,114 +2594,6 @@ export interface components {
             routes_off: components["schemas"]["RouteName"][];
             traffic: components["schemas"]["Traffic"];
         };
-        /**
-         * BatchModel
-         * @description A model's batch work. `max_concurrency` is its own cap, null where BATCH_MODEL_CONCURRENCY holds, and
-         *     `effective_max_concurrency` the cap in force; 0 pauses the model.
-         *
-         *     `running` and `queued` count requests over all gateway processes, `interactive` the interactive ones in flight.
-         *     `blocked_reason` tells why nothing starts: `model_queued`, `model_paused` (both with `rest_until`), `model_cap`,
-         *     `yielding`, `no_route_up`. `waiting_since`: since when its deployment has been waiting for capacity.
-         */
-        "ebbtide.api.admin.batch_models.BatchModel": {
-            blocked_reason: string | null;
-            effective_max_concurrency: number;
-            interactive: number;
-            max_concurrency: number | null;
-            model_id: string;
-            /**
-             * @default batch_model
-             * @enum {unknown}
-             */
-            object: "batch_model";
-            queued: number;
-            rest_until: string | null;
-            running: number;
-            waiting_since: string | null;
-        };
-        /**
-         * ModelPrices
-         * @description USD per million tokens; batch requests are charged that times the model's `batch_price_factor`.
-         */
-        "ebbtide.api.admin.models.ModelPrices": {
-            cache_write: number;
-            cached_input: number;
-            input: number;
-            output: number;
-        };
-        /**
-         * BatchModel
-         * @description A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
-         *
-         *     `unsupported_fields` of a chat completion's or an embedding's body are what no such route can carry; where
-         *     `unknown_fields` is false, nor can any carry a field that the gateway does not know.
-         */
-        "ebbtide.api.user.batch_capabilities.BatchModel": {
-            aliases: string[];
-            available: boolean;
-            context_length: number | null;
-            id: string;
-            live: boolean;
-            max_output_tokens: number | null;
-            prices: components["schemas"]["ebbtide.api.user.batch_capabilities.ModelPrices"];
-            targets: string[];
-            type: string;
-            unknown_fields: boolean;
-            unsupported_fields: string[];
-        };
-        /**
-         * ModelPrices
-         * @description USD per million tokens of an interactive request; a batch's costs `batch_factor` times that.
-         */
-        "ebbtide.api.user.batch_capabilities.ModelPrices": {
-            batch_factor: number;
-            cache_write: number;
-            cached_input: number;
-            input: number;
-            output: number;
-        };
-        /** _Message */
-        "ebbtide.dialects.anthropic.bodies._Message": {
-            content: string | {
-                [key: string]: unknown;
-            }[];
-            /** @enum {unknown} */
-            role: "assistant" | "system" | "user";
-        };
-        /** ErrorDetail */
-        "ebbtide.dialects.anthropic.errors.ErrorDetail": {
-            message: string;
-            type: string;
-        };
-        /** _Message */
-        "ebbtide.dialects.openai.bodies._Message": {
-            /** @default null */
-            content: string | components["schemas"]["_Part"][] | null;
-            role: string;
-            /** @default null */
-            tool_calls: components["schemas"]["ebbtide.dialects.openai.bodies._Object"][] | null;
-        };
-        /** _Object */
-        "ebbtide.dialects.openai.bodies._Object": Record<string, never>;
-        /** _StreamOptions */
-        "ebbtide.dialects.openai.bodies._StreamOptions": {
-            /** @default null */
-            include_usage: boolean | null;
-        };
-        /** ErrorDetail */
-        "ebbtide.dialects.openai.errors.ErrorDetail": {
-            code: string | number;
-            message: string;
-            param: string | null;
-            type: string;
-        };
-        /** _Object */
-        "ebbtide.dialects.openai.responses_api.checks._Object": Record<string, never>;
-        /** _StreamOptions */
-        "ebbtide.dialects.openai.responses_api.checks._StreamOptions": {
-            /** @default null */
-            include_obfuscation: boolean | null;
-        };
         /** EmbedContentRequest */
         EmbedContentRequest: {
             content: components["schemas"]["Content"];
@@ -2663,7 +2620,14 @@ export interface components {
          * @description `{"error": {"message", "type", "param", "code"}}`; `code` is the HTTP status where no string code is named.
          */
         ErrorBody: {
-            error: components["schemas"]["ebbtide.dialects.openai.errors.ErrorDetail"];
+            error: components["schemas"]["ErrorDetail"];
+        };
+        /** ErrorDetail */
+        ErrorDetail: {
+            code: string | number;
+            message: string;
+            param: string | null;
+            type: string;
         };
         /** FileDeleted */
         FileDeleted: {
@@ -2881,6 +2845,11 @@ export interface components {
         InputTokensDetails: {
             cached_tokens: number;
         };
+        /**
+         * JsonObject
+         * @description Any JSON object.
+         */
+        JsonObject: Record<string, never>;
         /**
          * KeyDraft
          * @description A key to be made; `expires_at` with its timezone. Budgets in USD a day and a month (UTC).
@@ -3303,10 +3272,18 @@ export interface components {
             /** @default 0 */
             succeeded: number;
         };
+        /** MessageParam */
+        MessageParam: {
+            content: string | {
+                [key: string]: unknown;
+            }[];
+            /** @enum {unknown} */
+            role: "assistant" | "system" | "user";
+        };
         /** Messages */
         Messages: {
             max_tokens: number;
-            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
+            messages: components["schemas"]["MessageParam"][];
             /** @default null */
             metadata: {
                 [key: string]: unknown;
@@ -3340,9 +3317,14 @@ export interface components {
          * @description `{"type": "error", "error": {"type", "message"}, "request_id"}`.
          */
         MessagesError: {
-            error: components["schemas"]["ebbtide.dialects.anthropic.errors.ErrorDetail"];
+            error: components["schemas"]["MessagesErrorDetail"];
             request_id: string;
             /** @default error */
+            type: string;
+        };
+        /** MessagesErrorDetail */
+        MessagesErrorDetail: {
+            message: string;
             type: string;
         };
         /** ModelInfo */
@@ -3421,6 +3403,16 @@ export interface components {
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
+        };
+        /**
+         * ModelPrices
+         * @description USD per million tokens; batch requests are charged that times the model's `batch_price_factor`.
+         */
+        ModelPrices: {
+            cache_write: number;
+            cached_input: number;
+            input: number;
+            output: number;
         };
         /**
          * ModelRoute
@@ -3718,19 +3710,28 @@ export interface components {
             /** @default null */
             parallel_tool_calls: boolean | null;
             /** @default null */
-            reasoning: components["schemas"]["ebbtide.dialects.openai.responses_api.checks._Object"] | null;
+            reasoning: components["schemas"]["JsonObject"] | null;
             /** @default null */
             stream: boolean | null;
             /** @default null */
-            stream_options: components["schemas"]["ebbtide.dialects.openai.responses_api.checks._StreamOptions"] | null;
+            stream_options: components["schemas"]["ResponsesStreamOptions"] | null;
             /** @default null */
             temperature: number | null;
             /** @default null */
-            text: components["schemas"]["ebbtide.dialects.openai.responses_api.checks._Object"] | null;
+            text: components["schemas"]["JsonObject"] | null;
             /** @default null */
-            tools: components["schemas"]["_Tool"][] | null;
+            tools: components["schemas"]["ResponsesTool"][] | null;
             /** @default null */
             top_p: number | null;
+        };
+        /** ResponsesStreamOptions */
+        ResponsesStreamOptions: {
+            /** @default null */
+            include_obfuscation: boolean | null;
+        };
+        /** ResponsesTool */
+        ResponsesTool: {
+            type: string;
         };
         /**
          * ResultError
@@ -5119,7 +5120,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ebbtide.api.admin.batch_models.BatchModel"];
+                    "application/json": components["schemas"]["BatchModel"];
                 };
             };
             /** @description Bad Request */

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ebbtide.batches.model import Job
-from ebbtide.batches.progress import Moment, get_batches
+from ebbtide.batches.progress import Moment, read_page
 from ebbtide.batches.stored import StoredRequest, read_stored
 from ebbtide.errors import InvalidRequest
 from ebbtide.page import Page
@@ -76,10 +76,9 @@ async def browse_batches(database: Database, browse: Browse, moment: Moment) -> 
             raise InvalidRequest("after is not the id of one of your batches", param="after")
         values = (browse.account_id, browse.after, browse.group, browse.search, browse.limit + 1)
         rows = await conn.fetch(_Q["browse_batches"], *values)
-        names = {row["id"]: row["name"] for row in rows[: browse.limit]}
-        jobs = await get_batches(conn, list(names), moment)
-    jobs.sort(key=lambda job: job.no, reverse=True)
-    return Page([NamedJob(job, names[job.id]) for job in jobs], len(rows) > browse.limit)
+        names = {row["id"]: row["name"] for row in rows}
+        page = await read_page(conn, list(names), browse.limit, moment)
+    return Page([NamedJob(job, names[job.id]) for job in page.items], page.has_more)
 
 
 async def batch_name(database: Database, job: Job) -> str | None:

@@ -109,6 +109,12 @@ async def _check_count(conn: Connection, account_id: str, settings: Settings, no
         )
 
 
+async def _check_weight(conn: Connection, account_id: str, size: int, settings: Settings) -> None:
+    most = settings.batch_files_max_total_mb_per_user
+    if await store.stored_bytes(conn, account_id) + size > most * MIB:
+        raise TooLarge(f"Your files would weigh more than {most} MiB; delete some first", code="file_storage_limit")
+
+
 async def save_upload(
     database: Database, new: NewFile, upload: Upload, settings: Settings, failed: int = 0
 ) -> StoredFile:
