@@ -2122,7 +2122,8 @@ export interface components {
         };
         /**
          * BatchJob
-         * @description A batch and its owner. `misses_window`: at its pace so far it ends after its window has closed.
+         * @description A batch, how it came, and its owner. `name` was given in the console, or is the one in its metadata.
+         *     `misses_window`: at its pace so far it ends after its window has closed.
          */
         BatchJob: {
             account_id: string;
@@ -2130,13 +2131,17 @@ export interface components {
             cached_tokens: number;
             email: string | null;
             estimated_completion_at: string | null;
+            /** @enum {unknown} */
+            input_method: "file" | "message_batches" | "requests";
             misses_window: boolean;
+            name: string | null;
             /**
              * @default batch_job
              * @enum {unknown}
              */
             object: "batch_job";
             started_at: string | null;
+            target: string;
             user_name: string;
         };
         /**
@@ -4797,7 +4802,7 @@ export interface operations {
                 limit?: number;
                 /** @description Only batches whose requests all name this model */
                 model?: string;
-                /** @description A part of the name, or the id */
+                /** @description A part of the name or of the id */
                 search?: string;
                 /** @description Only batches of this status */
                 status?: "any" | "validating" | "in_progress" | "finalizing" | "cancelling" | "cancelled" | "completed" | "expired" | "failed";

@@ -110,7 +110,8 @@ export function isCopyable(wire: { target: string; input_method: string }): bool
   return wire.input_method === 'file' && CREATED_HERE.has(wire.target);
 }
 
-export function toBatch(wire: WireBatch): Batch {
+/** From what a user's own list and the administrators' list have alike. */
+export function toBatch(wire: Omit<WireBatch, 'object'>): Batch {
   const { batch } = wire;
   const counts = batch.request_counts;
   const finished = counts.completed + counts.failed + (counts.cancelled ?? 0);

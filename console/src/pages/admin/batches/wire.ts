@@ -29,30 +29,9 @@ export const STATUSES = [
   { value: 'cancelled', label: 'Cancelled' },
 ] as const;
 
-const TARGETS: readonly [RegExp, string][] = [
-  [/chat\/completions$/, 'chat'],
-  [/embeddings$/, 'embeddings'],
-  [/responses$/, 'responses'],
-  [/messages$/, 'messages'],
-  [/:(generateContent|embedContent)$/, 'gemini'],
-];
-
 export function toOwned(job: BatchJob): OwnedBatch {
-  const { batch } = job;
-  const target = TARGETS.find(([form]) => form.test(batch.endpoint))?.[1] ?? batch.endpoint;
-  const method = batch.id.startsWith('msgbatch_') ? 'message_batches' : batch.input_file_id === null ? 'requests' : 'file';
-  const shown = toBatch({
-    object: 'user_batch',
-    id: batch.id,
-    name: batch.metadata?.['name'] ?? null,
-    target,
-    input_method: method,
-    own: false,
-    content_shown: false,
-    batch,
-  });
   return {
-    ...shown,
+    ...toBatch({ ...job, id: job.batch.id, own: false, content_shown: false }),
     accountId: job.account_id,
     owner: job.user_name,
     email: job.email,
