@@ -1,10 +1,8 @@
 /** A moment in the viewer's zone; UTC when it is pointed at. */
 import { Tooltip } from '@mantine/core';
 
-import { relative } from './format';
+import { moment, relative } from './format';
 import { useNow } from './useNow';
-
-const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 function utc(at: Date): string {
   return `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
@@ -15,9 +13,9 @@ export function Time(props: { at: number | string | null | undefined; ago?: bool
   const now = useNow(props.ago === true ? 10_000 : null);
   if (props.at === null || props.at === undefined) return <>–</>;
   const at = new Date(typeof props.at === 'number' ? props.at * 1000 : props.at);
-  const words = props.ago === true ? relative(at, now) : local.format(at);
+  const words = props.ago === true ? relative(at, now) : moment.format(at);
   return (
-    <Tooltip label={props.ago === true ? `${local.format(at)} · ${utc(at)}` : utc(at)}>
+    <Tooltip label={props.ago === true ? `${moment.format(at)} · ${utc(at)}` : utc(at)}>
       <time dateTime={at.toISOString()} style={{ whiteSpace: 'nowrap' }}>
         {words}
       </time>

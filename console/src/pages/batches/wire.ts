@@ -77,7 +77,7 @@ export function isFinal(status: BatchObject['status']): boolean {
 }
 
 /** The group of a status; the same rule as the gateway's, so that an older gateway's batches are shown too. */
-export function groupOf(status: BatchObject['status'], counts: Counts): Group {
+function groupOf(status: BatchObject['status'], counts: Counts): Group {
   if (status === 'cancelled') return 'cancelled';
   if (status === 'failed' || status === 'expired') return 'with_issues';
   if (status !== 'completed') return 'processing';

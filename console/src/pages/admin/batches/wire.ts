@@ -2,7 +2,7 @@
 import type { Schemas } from '../../../api/client';
 import { compact } from '../../../parts/format';
 import type { Outcome } from '../../../parts/OutcomeBar';
-import { type Batch, toBatch } from '../../batches/wire';
+import { type Batch, outcomesOf, toBatch } from '../../batches/wire';
 
 export type BatchJob = Schemas['BatchJob'];
 export type Summary = Schemas['BatchSummary'];
@@ -41,14 +41,8 @@ export function toOwned(job: BatchJob): OwnedBatch {
   };
 }
 
-/** Requests by outcome; `failed` of the wire includes the expired ones. */
 export function outcomesOfSums(sums: Sums): Outcome[] {
-  return [
-    { word: 'succeeded', tone: 'good', requests: sums.succeeded },
-    { word: 'failed', tone: 'bad', requests: sums.failed - sums.expired },
-    { word: 'expired', tone: 'warn', requests: sums.expired },
-    { word: 'cancelled', tone: 'quiet', requests: sums.cancelled },
-  ];
+  return outcomesOf({ ...sums, completed: sums.succeeded });
 }
 
 /** How much of the input came from a prompt cache, in words. */

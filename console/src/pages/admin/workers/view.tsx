@@ -1,7 +1,7 @@
 /** The workers: where they run, what they hold, until when their lease lasts. */
 import type { Schemas } from '../../../api/client';
 import { type Column, DataTable } from '../../../parts/DataTable';
-import { count } from '../../../parts/format';
+import { count, counted } from '../../../parts/format';
 import { Cards, FigureCard } from '../../../parts/Meter';
 import css from '../../../parts/parts.module.css';
 import { Empty } from '../../../parts/states';
@@ -51,7 +51,7 @@ const COLUMNS: readonly Column<Worker>[] = [
         <div style={{ marginBottom: 5, whiteSpace: 'nowrap' }}>
           {count(worker.running)} <span className={css.sub}>of {count(worker.slots)}</span>
         </div>
-        <div className={css.bar} role="img" aria-label={`Holds ${worker.running} of ${worker.slots} requests`}>
+        <div className={css.bar} role="img" aria-label={`Holds ${worker.running} of ${counted(worker.slots, 'request')}`}>
           <span className={css.part} style={{ flexBasis: `${worker.slots === 0 ? 0 : Math.min(100, (100 * worker.running) / worker.slots)}%`, background: 'var(--fill-active)' }} />
         </div>
       </div>
