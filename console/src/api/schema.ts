@@ -789,7 +789,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Begin an upload in parts; x-goog-upload-url tells where they go */
+        /** Begin an upload in parts, x-goog-upload-url tells where they go; or send a whole file as raw */
         post: operations["start_gemini_upload"];
         delete?: never;
         options?: never;
@@ -1941,13 +1941,15 @@ export interface components {
          * AuditObject
          * @description One deed. `actor` is `<account id>/<key id>`, or `cli:<user>` for a command on the machine.
          *
-         *     `subject` is what it was done to, `account_id` the account it concerned, if it was one's; `detail` depends on the
-         *     action and never holds a secret.
+         *     `subject` is what it was done to, `account_id` the account it concerned, if it was one's; the names are those of
+         *     accounts, null where it is none or it was removed for good. `detail` depends on the action and never holds a secret.
          */
         AuditObject: {
             account_id: string | null;
+            account_name: string | null;
             action: string;
             actor: string;
+            actor_name: string | null;
             at: string;
             detail: Record<string, never>;
             id: string;
@@ -1957,6 +1959,7 @@ export interface components {
              */
             object: "audit_entry";
             subject: string;
+            subject_name: string | null;
         };
         /**
          * BarObject
@@ -2691,8 +2694,6 @@ export interface components {
             displayName: string | null;
             /** @default null */
             mimeType: string | null;
-            /** @default null */
-            name: string | null;
             /**
              * @description Any JSON
              * @default null

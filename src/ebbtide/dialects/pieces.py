@@ -16,7 +16,8 @@ class PieceReader:
     """Bytes in, pieces out; a form says in `read` what the data of one event give.
 
     `read` sets `id`, `usage`, `done`, `error` and its `status` as they become known. What it raises for data that are
-    not of its form makes the stream malformed. Nothing is read after `done` or `error`.
+    not of its form makes the stream malformed. Nothing is read after `done` or `error`. Where the bytes end before
+    `done`, `is_whole` tells whether all was said even so.
     """
 
     def __init__(self) -> None:
@@ -31,6 +32,10 @@ class PieceReader:
         """What the data of one event say."""
         raise NotImplementedError
 
+    def is_whole(self) -> bool:
+        """Whether only the word that ends the stream is missing."""
+        return False
+
     def feed(self, chunk: bytes) -> list[Piece]:
         """What `chunk` completes."""
         if self.error is not None:
@@ -41,8 +46,12 @@ class PieceReader:
         return pieces
 
     def close(self) -> list[Piece]:
-        """The last event, where its blank line was left out."""
-        return [] if self.error is not None else self._read_all([self._events.close()])
+        """The last event, where its blank line was left out. To be called once, when the bytes end."""
+        if self.error is not None:
+            return []
+        pieces = self._read_all([self._events.close()])
+        self.done = self.done or (self.error is None and self.is_whole())
+        return pieces
 
     def _read_all(self, events: Sequence[bytes]) -> list[Piece]:
         pieces: list[Piece] = []

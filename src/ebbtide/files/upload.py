@@ -114,8 +114,30 @@ async def save_upload(
     Raises InvalidRequest for an empty file, LimitReached when uploads that began with it were faster, and TooLarge when
     the account's files would weigh more than allowed; Unauthenticated when the account was deleted meanwhile.
     """
+    async with database.transaction() as conn:
+        await lock_owner(conn, new.account_id)
+        return await store_upload(conn, new, upload, settings, failed)
+
+
+async def lock_owner(conn: Connection, account_id: str) -> None:
+    """Serialise what counts against an account's limits. Raises Unauthenticated when it was deleted."""
+    if not await store.lock_account(conn, account_id):
+        raise Unauthenticated("The account is no longer active")
+
+
+async def store_upload(
+    conn: Connection, new: NewFile, upload: Upload, settings: Settings, failed: int = 0
+) -> StoredFile:
+    """The same within a transaction that has locked the file's owner."""
     if upload.size == 0:
         raise InvalidRequest("The file is empty", code="empty_file", param="file")
+    await _check_count(conn, new.account_id, settings, new.now, failed)
+    kept = await store.stored_bytes(conn, new.account_id)
+    if kept + upload.size > settings.batch_files_max_total_mb_per_user * MIB:
+        raise TooLarge(
+            f"Your files would weigh more than {settings.batch_files_max_total_mb_per_user} MiB; delete some first",
+            code="file_storage_limit",
+        )
     file = StoredFile(
         id=ids.file_id(),
         account_id=new.account_id,
@@ -127,15 +149,5 @@ async def save_upload(
         created_at=new.now,
         expires_at=new.expires_at or new.now + timedelta(days=settings.batch_file_retention_days),
     )
-    async with database.transaction() as conn:
-        if not await store.lock_account(conn, file.account_id):
-            raise Unauthenticated("The account is no longer active")
-        await _check_count(conn, file.account_id, settings, new.now, failed)
-        kept = await store.stored_bytes(conn, file.account_id)
-        if kept + file.size > settings.batch_files_max_total_mb_per_user * MIB:
-            raise TooLarge(
-                f"Your files would weigh more than {settings.batch_files_max_total_mb_per_user} MiB; delete some first",
-                code="file_storage_limit",
-            )
-        await store.insert_file(conn, file, upload.chunks())
+    await store.insert_file(conn, file, upload.chunks())
     return file

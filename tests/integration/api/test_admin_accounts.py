@@ -43,6 +43,9 @@ async def test_the_life_of_an_account_is_noted(gateway: TestGateway) -> None:
     audit = (await gateway.call("GET", f"/admin/audit?account_id={account}")).json["data"]
     actions = ["account.delete", *3 * ["account.change"], "key.create", "account.create"]
     assert [entry["action"] for entry in audit] == actions
+    own = (await gateway.call("GET", "/user")).json["account"]["name"]
+    named = {(entry["actor_name"], entry["subject_name"], entry["account_name"]) for entry in audit}
+    assert named == {(own, "Ada L", "Ada L"), (own, None, "Ada L")}  # of the key, only whose it is
     assert key.encode() not in (await gateway.call("GET", "/admin/audit")).body
 
 

@@ -261,6 +261,48 @@ async def test_an_upload_in_parts_may_be_repeated(gateway: TestGateway) -> None:
     assert (await send("upload, finalize", 6_000, content[6_000:])).json["file"]["name"] == name
 
 
+@pytest.mark.parametrize(
+    "protocol", [{"headers": {"x-goog-upload-protocol": "raw"}}, {"params": {"uploadType": "media"}}]
+)
+async def test_a_file_may_come_whole_in_one_call(gateway: TestGateway, protocol: dict[str, dict[str, str]]) -> None:
+    headers = {"x-goog-upload-file-name": "all.jsonl", "content-type": "application/jsonl"} | protocol.get(
+        "headers", {}
+    )
+    more = {name: value for name, value in protocol.items() if name != "headers"}
+    content = bytes(range(256)) * 40
+    stored = await ask(gateway, "POST", UPLOAD, headers=headers, data=content, **more)
+    file = stored.json["file"]
+    assert (stored.headers["x-goog-upload-status"], file["displayName"], file["sizeBytes"]) == (
+        "final",
+        "all.jsonl",
+        str(len(content)),
+    )
+    assert (await ask(gateway, "GET", f"/v1beta/{file['name']}:download")).body == content
+
+
+NO_UPLOADS: dict[str, tuple[dict[str, Any], str]] = {
+    "two parts": ({"params": {"uploadType": "multipart"}, "data": b"--b"}, "x-goog-upload-protocol: must be resumable"),
+    "a command": ({"json": {}, "headers": {"x-goog-upload-command": "start, upload"}}, "Command: must be start"),
+    "a picture": ({"json": {"file": {"mime_type": "image/png"}}}, "file.mimeType: only JSONL"),
+    "a raw picture": (
+        {"headers": {"x-goog-upload-protocol": "raw", "content-type": "video/mp4"}, "data": b"x"},
+        "content-type: only JSONL",
+    ),
+    "a name": ({"json": {"file": {"name": "files/mine"}}}, "file.name: names are given"),
+    "a life": ({"json": {"file": {"expiration_time": "2030-01-01T00:00:00Z"}}}, "file.expiration_time: not supported"),
+    "no object": ({"json": {"file": []}}, "file: expected object"),
+    "another member": ({"json": {"file": {}, "x": 1}}, "x: not supported"),
+}
+
+
+@pytest.mark.parametrize("case", NO_UPLOADS)
+async def test_an_upload_that_cannot_be_kept_as_asked_is_refused(gateway: TestGateway, case: str) -> None:
+    sent, problem = NO_UPLOADS[case]
+    answer = await ask(gateway, "POST", UPLOAD, **sent)
+    assert answer.status == 400, answer.body
+    assert problem in answer.error["message"]
+
+
 async def test_an_upload_is_its_owners_until_it_is_given_up(gateway: TestGateway) -> None:
     other = await gateway.new_key("free", Role.FREE)
     assert (await gateway.call("POST", UPLOAD, key=None, json={})).status == 401
