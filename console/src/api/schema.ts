@@ -789,7 +789,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Begin an upload in parts; x-goog-upload-url tells where they go */
+        /** Begin an upload in parts, x-goog-upload-url tells where they go; or send a whole file as raw */
         post: operations["start_gemini_upload"];
         delete?: never;
         options?: never;
@@ -2138,7 +2138,8 @@ export interface components {
         };
         /**
          * BatchJob
-         * @description A batch and its owner. `misses_window`: at its pace so far it ends after its window has closed.
+         * @description A batch, how it came, and its owner. `name` was given in the console, or is the one in its metadata.
+         *     `misses_window`: at its pace so far it ends after its window has closed.
          */
         BatchJob: {
             account_id: string;
@@ -2146,13 +2147,17 @@ export interface components {
             cached_tokens: number;
             email: string | null;
             estimated_completion_at: string | null;
+            /** @enum {unknown} */
+            input_method: "file" | "message_batches" | "requests";
             misses_window: boolean;
+            name: string | null;
             /**
              * @default batch_job
              * @enum {unknown}
              */
             object: "batch_job";
             started_at: string | null;
+            target: string;
             user_name: string;
         };
         /**
@@ -2678,8 +2683,6 @@ export interface components {
             displayName: string | null;
             /** @default null */
             mimeType: string | null;
-            /** @default null */
-            name: string | null;
             /**
              * @description Any JSON
              * @default null
@@ -4826,7 +4829,7 @@ export interface operations {
                 limit?: number;
                 /** @description Only batches whose requests all name this model */
                 model?: string;
-                /** @description A part of the name, or the id */
+                /** @description A part of the name or of the id */
                 search?: string;
                 /** @description Only batches of this status */
                 status?: "any" | "validating" | "in_progress" | "finalizing" | "cancelling" | "cancelled" | "completed" | "expired" | "failed";
@@ -11917,7 +11920,7 @@ export interface operations {
     list_gemini_batches: {
         parameters: {
             query?: {
-                /** @description Entries in a page */
+                /** @description Entries in a page, at most 1000; 0: 50 */
                 pageSize?: number;
                 /** @description The nextPageToken of the page before */
                 pageToken?: string;
@@ -12170,7 +12173,7 @@ export interface operations {
     list_gemini_files: {
         parameters: {
             query?: {
-                /** @description Entries in a page */
+                /** @description Entries in a page, at most 1000; 0: 50 */
                 pageSize?: number;
                 /** @description The nextPageToken of the page before */
                 pageToken?: string;
@@ -12414,7 +12417,7 @@ export interface operations {
     list_gemini_models: {
         parameters: {
             query?: {
-                /** @description Entries in a page */
+                /** @description Entries in a page, at most 1000; 0: 50 */
                 pageSize?: number;
                 /** @description The nextPageToken of the page before */
                 pageToken?: string;

@@ -166,12 +166,3 @@ async def _source_expiry(conn: Connection, account_id: str, source_id: str, now:
     if expires_at is None:
         raise InvalidRequest(f"source_file_id names no uploaded file of yours: {source_id}", param="source_file_id")
     return expires_at
-
-
-async def _check_weight(conn: Connection, account_id: str, size: int, settings: Settings) -> None:
-    kept = await store.stored_bytes(conn, account_id)
-    if kept + size > settings.batch_files_max_total_mb_per_user * MIB:
-        raise TooLarge(
-            f"Your files would weigh more than {settings.batch_files_max_total_mb_per_user} MiB; delete some first",
-            code="file_storage_limit",
-        )
