@@ -115,7 +115,7 @@ async def _ask(sender: Sender, server: _Server) -> Finding:
     subject = f"upstream {server.url}"
     reply = await sender.get(server.models_url, server.headers)
     if isinstance(reply, Broken):
-        return bad(subject, f"no answer ({reply.kind.replace('_', ' ')})", "Start the server, or correct the URL.")
+        return bad(subject, f"no answer ({reply.told})", "Start the server, or correct the URL.")
     if reply.status != 200:
         return _refused(subject, reply.status)
     try:

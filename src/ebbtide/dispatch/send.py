@@ -10,7 +10,7 @@ import asyncio
 import io
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import TracebackType
 from typing import Literal, TypeAlias
@@ -46,7 +46,9 @@ class Reply(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """No whole answer. `sent` tells whether the upstream may have seen the request."""
+    """No whole answer. `sent` tells whether the upstream may have seen the request; `why` tells an operator more than
+    its kind does.
+    """
 
     kind: Literal[
         "refused",
@@ -59,6 +61,12 @@ class Broken:
         "too_large",
     ]
     sent: bool
+    why: str | None = field(default=None, compare=False)
+
+    @property
+    def told(self) -> str:
+        """How it went, in words for an operator."""
+        return self.why or self.kind.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +165,7 @@ class Sender:
         """The body of a 200. Raises UpstreamFailed in words."""
         reply = await self.get(url)
         if isinstance(reply, Broken):
-            raise UpstreamFailed(f"No answer ({reply.kind.replace('_', ' ')})", status=502)
+            raise UpstreamFailed(f"No answer ({reply.told})", status=502)
         if reply.status != 200:
             raise UpstreamFailed(f"It answered with status {reply.status}", status=502)
         return reply.body
@@ -240,6 +248,8 @@ def _client_timeout(timeouts: Timeouts) -> aiohttp.ClientTimeout:
 def _how_it_broke(error: BaseException) -> Broken:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return Broken("connect_timeout", sent=False)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return Broken("refused", sent=False, why="no such host")
     if isinstance(error, aiohttp.ClientConnectorError):
         return Broken("refused", sent=False)
     if isinstance(error, _NoFirstByte):
