@@ -260,7 +260,7 @@ def test_counting_takes_a_whole_request_too() -> None:
     body = named(json.dumps({"generate_content_request": inner}).encode(), "m")
     assert parse_count(body, STANDARD).model == "m"
     assert json.loads(counted(body)) == inner | {"model": "m"}
-    with pytest.raises(InvalidRequest, match="generate_content_request.model: is another"):
+    with pytest.raises(InvalidRequest, match=r"generate_content_request\.model: is another"):
         parse_count(named(json.dumps({"generate_content_request": inner}).encode(), "n"), STANDARD)
 
 
