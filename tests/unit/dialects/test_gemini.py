@@ -244,6 +244,10 @@ def test_a_passed_stream_ends_in_its_own_words() -> None:
     assert len(stream.feed(whole)) == 1
     stream.close()
     assert (stream.done, stream.usage) == (True, Usage(3, 0, 0, 0))
+    pretty = GenerationStream("mine")
+    assert pretty.feed(b'data: {"candidates": [\ndata: ], "modelVersion": "x"}\n\n') == [
+        b'data: {"candidates":[],"modelVersion":"mine"}\n\n'
+    ]
     cut = GenerationStream("mine")
     cut.feed(b'data: {"candidates":[{"content":{"parts":[{"text":"a"}]}}]}\n\n')
     cut.close()
