@@ -41,8 +41,8 @@ class NotFound(EbbtideError):
 class MethodNotAllowed(EbbtideError):
     """The path is there, the method is not; `allowed` are the methods that are."""
 
-    def __init__(self, message: str, *, allowed: Sequence[str] = ()) -> None:
-        super().__init__(message, code="method_not_allowed")
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        super().__init__(f"This path does not answer {method}, only {', '.join(allowed)}", code="method_not_allowed")
         self.allowed = allowed
 
 

@@ -50,11 +50,6 @@ def refuse_cross_site(request: Request) -> None:
         raise Forbidden("This request was sent by a page of another site")
 
 
-def read_key(request: Request) -> str:
-    """The one key that the request presents. Raises Unauthenticated when there is none, or when two differ."""
-    return _one(_keys(request))
-
-
 def _one(keys: set[str]) -> str:
     if not keys:
         raise Unauthenticated(

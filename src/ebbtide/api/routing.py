@@ -117,9 +117,7 @@ class _Path:
             raise NotFound("Unknown path: it holds a NUL character")
         endpoint = self._methods.get(scope["method"])
         if endpoint is None:
-            allowed = sorted(self._methods)
-            told = f"This path does not answer {scope['method']}, only {', '.join(allowed)}"
-            raise MethodNotAllowed(told, allowed=allowed)
+            raise MethodNotAllowed(scope["method"], sorted(self._methods))
         scope[ROUTE] = self._route
         settings = self._gateway.settings.current
         if isinstance(endpoint, Closed) and endpoint.batch and not settings.batch_enabled:

@@ -9,30 +9,35 @@ from ebbtide.dialects.conversation import Piece
 from ebbtide.dialects.sse import Events, data_of
 from ebbtide.dialects.values import UpstreamError, Usage
 
-Out = TypeVar("Out")
+Read = TypeVar("Read")
+
 MALFORMED: Final = "The upstream's stream is malformed"
 
 
-class EventReader(Generic[Out]):
-    """Bytes in; a form says in `read` what the data of one event give.
+class EventReader(Generic[Read]):
+    """Bytes in, what is read of their events out; a form says in `read` what the data of one event give.
 
-    `read` sets `id`, `usage`, `done`, `error` and its `status` as they become known. What it raises for data that are
-    not of its form makes the stream malformed. Nothing is read after `done` or `error`.
+    `read` sets `usage`, `done`, `error` and its `status` as they become known. What it raises for data that are not of
+    its form makes the stream malformed. Nothing is read after `done` or `error`. Where the bytes end before `done`,
+    `is_whole` tells whether all was said even so.
     """
 
     def __init__(self) -> None:
-        self.id = ""
         self.usage: Usage | None = None
         self.done = False
         self.error: UpstreamError | None = None
         self.status = 502
         self._events = Events()
 
-    def read(self, data: bytes) -> Iterable[Out]:
+    def read(self, data: bytes) -> Iterable[Read]:
         """What the data of one event say."""
         raise NotImplementedError
 
-    def feed(self, chunk: bytes) -> list[Out]:
+    def is_whole(self) -> bool:
+        """Whether only the word that ends the stream is missing."""
+        return False
+
+    def feed(self, chunk: bytes) -> list[Read]:
         """What `chunk` completes."""
         if self.error is not None:
             return []
@@ -41,12 +46,16 @@ class EventReader(Generic[Out]):
             self.error = UpstreamError(MALFORMED)
         return given
 
-    def close(self) -> list[Out]:
-        """The last event, where its blank line was left out."""
-        return [] if self.error is not None else self._read_all([self._events.close()])
+    def close(self) -> list[Read]:
+        """The last event, where its blank line was left out. To be called once, when the bytes end."""
+        if self.error is not None:
+            return []
+        given = self._read_all([self._events.close()])
+        self.done = self.done or (self.error is None and self.is_whole())
+        return given
 
-    def _read_all(self, events: Sequence[bytes]) -> list[Out]:
-        given: list[Out] = []
+    def _read_all(self, events: Sequence[bytes]) -> list[Read]:
+        given: list[Read] = []
         for event in events:
             data = data_of(event)
             if not data or self.done:
@@ -61,4 +70,8 @@ class EventReader(Generic[Out]):
 
 
 class PieceReader(EventReader[Piece]):
-    """Bytes in, pieces out."""
+    """Pieces of the neutral form out; `read` sets the answer's `id` too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.id = ""

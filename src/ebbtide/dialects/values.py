@@ -205,6 +205,14 @@ def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DE
     return value
 
 
+def check_object(raw: bytes) -> dict[str, object]:
+    """Decode a body whole, as check_json does. Raises InvalidRequest, for what is no object too."""
+    body = check_json(raw)
+    if not isinstance(body, dict):
+        raise InvalidRequest("The body must be a JSON object")
+    return body
+
+
 def is_crowded(data: bytes) -> bool:
     """Whether JSON holds so many values that decoding it would take many times its bytes.
 

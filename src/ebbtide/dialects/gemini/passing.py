@@ -97,12 +97,15 @@ class GenerationStream(EventReader[bytes]):
             data = members_replaced(data, {"modelVersion": self._model})
         yield b"data: %b\n\n" % one_line(data)
 
+    def is_whole(self) -> bool:
+        """Whether every candidate told why it ended."""
+        return self._told.is_whole()
+
     def close(self) -> list[bytes]:
-        """As ever; tells besides whether the stream was whole."""
+        """As ever; tells the usage of a stream that was whole."""
         passed = super().close()
-        if self.error is None:
-            self._told.close()
-            self.done, self.usage = self._told.done, self._told.usage
+        self._told.close()
+        self.usage = self._told.usage
         return passed
 
     def fail(self, error: EbbtideError, request_id: str) -> bytes:
