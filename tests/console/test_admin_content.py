@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Page, expect
 from tests.console.conftest import Deployment, Person, sign_in_somebody
-from tests.gateway import request_line
+from tests.gateway import request_line, until
 
 from ebbtide.accounts.roles import Role
+from ebbtide.storage.pool import Database
 
 KEPT = "DB_STORE_FULL_CONTENT"
 
@@ -32,7 +33,9 @@ async def test_content_is_shown_where_it_is_kept_and_every_look_is_noted(admin: 
     page = admin.page
     body = {"model": "chat-1", "messages": [{"role": "user", "content": "Is the tide in?"}]}
     assert (await admin.deployment.gateway.call("POST", "/v1/chat/completions", key=admin.key, json=body)).status == 200
-    batch = await admin.batch([request_line("a", text="Is it out?"), request_line("b", text="behave:status=400")], "Ebb")
+    batch = await admin.batch(
+        [request_line("a", text="Is it out?"), request_line("b", text="behave:status=400")], "Ebb"
+    )
     await admin.ended(batch)
 
     await admin.open(f"/admin/requests?account={admin.account_id}&window=1h")
@@ -74,6 +77,8 @@ async def test_an_account_is_removed_for_good_to_its_end(admin: Person) -> None:
     await expect(remove).to_be_disabled()
     await page.get_by_label(f"Type {name}").fill(name)
     await remove.click()
+    await expect(page.get_by_text("Asked for")).to_be_visible()
+    await until(lambda: hidden_long_ago(admin.deployment.database, account))
     await expect(page.get_by_text("It was removed for good")).to_be_visible()
     await expect(page.get_by_text("Removed for good:")).to_be_visible()
     await expect(page.get_by_role("button", name="More")).to_have_count(0)
@@ -83,3 +88,13 @@ async def test_an_account_is_removed_for_good_to_its_end(admin: Person) -> None:
     await admin.open("/admin/accounts?state=deleted")
     removals = page.get_by_role("region", name="Removed for good")
     await expect(removals.get_by_role("row").filter(has_text=account[:14])).to_contain_text("Done")
+
+
+async def hidden_long_ago(database: Database, account: str) -> bool:
+    """Whether its batch is hidden; it goes a minute later, which is made to be over."""
+    async with database.transaction() as conn:
+        sooner = "update account_purges set asked_at = asked_at - interval '2 minutes' where account_id = $1"
+        await conn.execute(sooner, account)
+        ago = """update batch_jobs set deleted_at = deleted_at - interval '2 minutes'
+                 where account_id = $1 and deleted_at is not null"""
+        return await conn.execute(ago, account) == "UPDATE 1"

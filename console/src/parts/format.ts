@@ -7,6 +7,11 @@ export function count(value: number): string {
   return whole.format(value);
 }
 
+/** How many of what: 1 batch, 12 batches. */
+export function counted(value: number, one: string, many: string): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
 /** 12,345 as 12.3K. */
 export function compact(value: number): string {
   return value < 10_000 ? whole.format(value) : short.format(value);
