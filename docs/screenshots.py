@@ -50,7 +50,7 @@ SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
 @dataclass(frozen=True)
 class Shot:
-    """A page as one account sees it, after `then`; None is nobody.
+    """A page as one account sees it (None: who is not signed in), after `then`.
 
     On a laptop the window is as high as the page, up to a limit.
     """

@@ -14,11 +14,10 @@ from typing import Any
 
 from tests.fake_upstream import Behaviour, FakeUpstream, Received
 from tests.gateway import models_file, until
+from tests.people import create_account, create_key
 from tests.processes import GatewayProcess, Processes
 from tests.webhook_receiver import Receiver
 
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions

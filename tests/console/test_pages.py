@@ -22,6 +22,7 @@ PATHS = (
     "/usage",
     "/webhook",
     "/quickstart",
+    "/account",
     "/no-such-page",
 )
 Then = Callable[[Page], Awaitable[None]]

@@ -86,8 +86,8 @@ const WAITS: Record<string, string> = {
 };
 
 export function purgeWords(purge: Purge): string {
-  if (purge.state === 'purged') return `Removed for good: ${counted(purge.rows_removed, 'row', 'rows')}`;
+  if (purge.state === 'purged') return `Removed for good: ${counted(purge.rows_removed, 'row')}`;
   const waits = purge.waits_for.map((what) => WAITS[what] ?? what).join(', ');
   if (waits !== '') return `Waits for ${waits}`;
-  return `${counted(purge.batches_left, 'batch', 'batches')} and ${counted(purge.files_left, 'file', 'files')} left, ${counted(purge.rows_removed, 'row', 'rows')} removed`;
+  return `${counted(purge.batches_left, 'batch', 'batches')} and ${counted(purge.files_left, 'file')} left, ${counted(purge.rows_removed, 'row')} removed`;
 }
