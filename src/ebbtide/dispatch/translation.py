@@ -133,7 +133,8 @@ def stream_of(call: Call, route: Route, created: int) -> Stream:
 def _wire(target: Target, route: Route) -> Wire:
     wire = wire_of(route, target)
     if wire is None:
-        raise cannot("model", f"the model's server cannot be asked for {target}")
+        counts = target in ("count_tokens", "gemini_count")
+        raise cannot("model", f"the model's server cannot {'count tokens' if counts else f'be asked for {target}'}")
     return wire
 
 
