@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -142,6 +145,34 @@ async def test_snippets_name_this_gateway_and_the_chosen_model(person: Person) -
     await page.get_by_text("Submit a batch").click()
     await page.get_by_role("tab", name="OpenAI SDK").click()
     await expect(page.locator("pre")).to_contain_text("client.batches.create")
+
+
+async def test_the_snippets_in_python_run_as_they_are(person: Person) -> None:
+    page = person.page
+    await person.open("/quickstart")
+    snippets: list[str] = []
+    for task, name, words in (
+        ("Ask a model", "OpenAI", "client.chat.completions.create"),
+        ("Ask a model", "Anthropic", "client.messages.create"),
+        ("Ask a model", "Google", "client.models.generate_content"),
+        ("Submit a batch", "OpenAI", "client.batches.create"),
+        ("Submit a batch", "Google", "types.InlinedRequest"),
+    ):
+        await page.get_by_text(task).click()
+        await page.get_by_role("tab", name=f"{name} SDK").click()
+        await expect(page.locator("pre")).to_contain_text(words)
+        snippets.append(await page.locator("pre").inner_text())
+    environ = {**os.environ, "EBBTIDE_API_KEY": person.key}
+    process = await asyncio.create_subprocess_exec(  # one for all, since loading the SDKs takes longest
+        *(sys.executable, "-c", "\n".join(snippets)), env=environ, stdout=PIPE, stderr=PIPE
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    *answers, first, second = out.decode().splitlines()
+    assert len(answers) == 3
+    for url in (first, second):
+        await page.goto(url)
+        await expect(page.get_by_role("heading", name="Rivers")).to_be_visible()
 
 
 async def test_use_is_told_by_day_model_and_key(person: Person) -> None:
