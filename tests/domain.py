@@ -140,13 +140,16 @@ class World:
     async def many(self, count: int, *, owner: Principal | None = None, model: str = "chat-1", text: str = "Hi") -> Job:
         return await self.direct(*(request(f"r{n}", text, model=model) for n in range(count)), owner=owner)
 
-    async def upload(self, content: bytes, *, pieces: int = 1 << 16, owner: Principal | None = None) -> StoredFile:
+    async def upload(
+        self, content: bytes, *, pieces: int = 1 << 16, owner: Principal | None = None, source_id: str | None = None
+    ) -> StoredFile:
         """Upload a file, written `pieces` bytes at a time."""
         settings = self.settings.current
         with Upload(settings.batch_max_body_mb << 20) as upload:
             for at in range(0, len(content), pieces):
                 upload.write(content[at : at + pieces])
-            new = NewFile((owner or self.owner).account_id, "in.jsonl", self.clock.now())
+            account_id = (owner or self.owner).account_id
+            new = NewFile(account_id, "in.jsonl", self.clock.now(), source_id=source_id)
             return await save_upload(self.database, new, upload, settings)
 
     async def from_file(self, content: bytes | StoredFile, endpoint: str = "/v1/chat/completions") -> Job:

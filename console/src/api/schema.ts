@@ -789,7 +789,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Begin an upload in parts; x-goog-upload-url tells where they go */
+        /** Begin an upload in parts, x-goog-upload-url tells where they go; or send a whole file as raw */
         post: operations["start_gemini_upload"];
         delete?: never;
         options?: never;
@@ -875,7 +875,8 @@ export interface paths {
         /** Search your batches, newest first */
         get: operations["list_user_batches"];
         put?: never;
-        post?: never;
+        /** Create a batch of a checked file, unless the key or the model has changed since */
+        post: operations["submit_batch"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2137,7 +2138,8 @@ export interface components {
         };
         /**
          * BatchJob
-         * @description A batch and its owner. `misses_window`: at its pace so far it ends after its window has closed.
+         * @description A batch, how it came, and its owner. `name` was given in the console, or is the one in its metadata.
+         *     `misses_window`: at its pace so far it ends after its window has closed.
          */
         BatchJob: {
             account_id: string;
@@ -2145,13 +2147,17 @@ export interface components {
             cached_tokens: number;
             email: string | null;
             estimated_completion_at: string | null;
+            /** @enum {unknown} */
+            input_method: "file" | "message_batches" | "requests";
             misses_window: boolean;
+            name: string | null;
             /**
              * @default batch_job
              * @enum {unknown}
              */
             object: "batch_job";
             started_at: string | null;
+            target: string;
             user_name: string;
         };
         /**
@@ -2312,6 +2318,20 @@ export interface components {
             requestCount: string;
             successfulRequestCount: string;
         };
+        /**
+         * BatchSubmission
+         * @description A batch of a file, as in `POST /v1/batches`, and what its check found.
+         */
+        BatchSubmission: {
+            checked: components["schemas"]["CheckFound"];
+            /** @enum {unknown} */
+            endpoint: "/v1/chat/completions" | "/v1/embeddings";
+            input_file_id: string;
+            /** @default {} */
+            metadata: {
+                [key: string]: string;
+            };
+        };
         /** BatchSummary */
         BatchSummary: {
             /**
@@ -2404,6 +2424,16 @@ export interface components {
         ChatStreamOptions: {
             /** @default null */
             include_usage: boolean | null;
+        };
+        /**
+         * CheckFound
+         * @description What the check told: the key it was made with, and the canonical model that `names` stood for, which are the
+         *     names in the file or the one that was chosen.
+         */
+        CheckFound: {
+            key_id: string;
+            model: string;
+            names: string[];
         };
         /**
          * ConfigEntry
@@ -2653,8 +2683,6 @@ export interface components {
             displayName: string | null;
             /** @default null */
             mimeType: string | null;
-            /** @default null */
-            name: string | null;
             /**
              * @description Any JSON
              * @default null
@@ -4801,7 +4829,7 @@ export interface operations {
                 limit?: number;
                 /** @description Only batches whose requests all name this model */
                 model?: string;
-                /** @description A part of the name, or the id */
+                /** @description A part of the name or of the id */
                 search?: string;
                 /** @description Only batches of this status */
                 status?: "any" | "validating" | "in_progress" | "finalizing" | "cancelling" | "cancelled" | "completed" | "expired" | "failed";
@@ -8315,6 +8343,114 @@ export interface operations {
             };
         };
     };
+    submit_batch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Sent again with the same request, answers the batch that the first call created */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BatchSubmission"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchObject"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_user_batch: {
         parameters: {
             query?: never;
@@ -10364,6 +10500,8 @@ export interface operations {
                     file: string;
                     /** @enum {string} */
                     purpose: "batch";
+                    /** @description The uploaded file that this is a batch's own copy of, with changed requests: it is not listed, and is deleted with that file or with the batch that is made of it */
+                    source_file_id?: string;
                 };
             };
         };
@@ -11782,7 +11920,7 @@ export interface operations {
     list_gemini_batches: {
         parameters: {
             query?: {
-                /** @description Entries in a page */
+                /** @description Entries in a page, at most 1000; 0: 50 */
                 pageSize?: number;
                 /** @description The nextPageToken of the page before */
                 pageToken?: string;
@@ -12035,7 +12173,7 @@ export interface operations {
     list_gemini_files: {
         parameters: {
             query?: {
-                /** @description Entries in a page */
+                /** @description Entries in a page, at most 1000; 0: 50 */
                 pageSize?: number;
                 /** @description The nextPageToken of the page before */
                 pageToken?: string;
@@ -12279,7 +12417,7 @@ export interface operations {
     list_gemini_models: {
         parameters: {
             query?: {
-                /** @description Entries in a page */
+                /** @description Entries in a page, at most 1000; 0: 50 */
                 pageSize?: number;
                 /** @description The nextPageToken of the page before */
                 pageToken?: string;

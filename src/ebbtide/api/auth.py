@@ -52,7 +52,9 @@ def refuse_cross_site(request: Request) -> None:
 
 def _one(keys: set[str]) -> str:
     if not keys:
-        raise Unauthenticated("No API key: send it as 'Authorization: Bearer <key>' or as 'X-API-Key: <key>'")
+        raise Unauthenticated(
+            "No API key: send it as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or 'x-goog-api-key: <key>'"
+        )
     if len(keys) > 1:
         raise Unauthenticated("The request carries two different API keys: send one")
     return keys.pop()

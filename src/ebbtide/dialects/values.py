@@ -25,6 +25,14 @@ Target = Literal[
 ]
 Wire = Target
 """What a server may speak."""
+CALLED: dict[Target, str] = {
+    "chat": "chat completions",
+    "gemini": "generateContent",
+    "gemini_count": "countTokens",
+    "gemini_embed": "embedContent",
+    "gemini_embeddings": "batchEmbedContents",
+}
+"""What callers call a target, where that is another word."""
 
 MAX_DEPTH = 64
 MAX_VALUES = 1_000_000

@@ -23,7 +23,7 @@ export function useBatch(id: string) {
  * The latest the stream told. A stream that breaks off is opened again by the browser, one that is refused by this, which
  * reads the batch anew. It is open only while the page is looked at: a browser has few connections for all its tabs.
  */
-export function useProgress(id: string, live: boolean): Progress | null {
+function useProgress(id: string, live: boolean): Progress | null {
   const cache = useQueryClient();
   const [progress, setProgress] = useState<Progress | null>(null);
   const [refused, setRefused] = useState(0);

@@ -13,7 +13,7 @@ from ebbtide.accounts import directory, keys, purges, quotas
 from ebbtide.accounts.directory import AccountQuery, KeyWish, NewAccount
 from ebbtide.accounts.quotas import UNLIMITED, Amounts
 from ebbtide.accounts.roles import Role
-from ebbtide.accounts.store import Principal
+from ebbtide.accounts.store import Account, Principal
 from ebbtide.api.admin.purges import AccountPurge, purge_object
 from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.bodies import MIB, read_body
@@ -139,7 +139,7 @@ async def _purge_account(gateway: Gateway, request: Request, principal: Principa
     return answer_json(purge_object(purge), 202)
 
 
-async def _change(gateway: Gateway, request: Request, principal: Principal, given: dict[str, Any]) -> Any:
+async def _change(gateway: Gateway, request: Request, principal: Principal, given: dict[str, Any]) -> Account:
     account_id, now = request.path_params["id"], gateway.clock.now()
     changed = await directory.change_account(gateway.database, account_id, given, principal.actor, now)
     gateway.authenticator.forget()
