@@ -42,9 +42,11 @@ export function DataTable<Row>(props: {
               key={props.rowKey(row)}
               className={props.rowTo === undefined ? undefined : css.linked}
               onClick={(event) => {
-                // The row is for the mouse; its link, which the keyboard finds, is in the first cell.
-                const inner = (event.target as HTMLElement).closest('a, button, input');
-                if (props.rowTo !== undefined && inner === null) void navigate(props.rowTo(row));
+                // The row is for the mouse; its link, which the keyboard finds, is in the first cell. Whoever has drawn
+                // over words of it wants to copy them.
+                const inner = event.target instanceof Element && event.target.closest('a, button, input') !== null;
+                const drawn = window.getSelection()?.type === 'Range';
+                if (props.rowTo !== undefined && !inner && !drawn) void navigate(props.rowTo(row));
               }}
             >
               {props.columns.map((column) => (
