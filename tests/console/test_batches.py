@@ -155,7 +155,7 @@ async def test_no_page_is_wider_than_its_window(person: Person, width: int) -> N
     batch = await person.batch(lines(2), "A name that is rather long, as names of batches tend to be after a while")
     await person.ended(batch)
     await person.page.set_viewport_size({"width": width, "height": 800})
-    for path in ("/", "/batches", f"/batches/{batch}", "/keys", "/usage", "/webhook", "/quickstart"):
+    for path in ("/", "/batches", f"/batches/{batch}", "/keys", "/usage", "/webhook", "/quickstart", "/account"):
         await person.open(path)
         await expect(person.page.get_by_role("heading", level=1)).to_be_visible()
         wide = await person.page.evaluate("document.documentElement.scrollWidth")

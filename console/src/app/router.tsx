@@ -57,6 +57,7 @@ export const router = createBrowserRouter(
             { path: 'batches', lazy: () => import('../pages/batches') },
             { path: 'batches/new', lazy: () => import('../pages/create') },
             { path: 'batches/:id', lazy: () => import('../pages/batch') },
+            { path: 'account', lazy: () => import('../pages/account') },
             { path: 'keys', lazy: () => import('../pages/keys') },
             { path: 'usage', lazy: () => import('../pages/usage') },
             { path: 'webhook', lazy: () => import('../pages/webhook') },

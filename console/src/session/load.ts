@@ -73,17 +73,20 @@ export function useClaimSetup() {
   });
 }
 
+/** The session was ended by whoever had it. */
+export function leave(): void {
+  wasSignedIn = false;
+  keepCsrfToken(null);
+  queries.setQueryData(SESSION, null);
+  forgetAllButSession();
+}
+
 export function useSignOut() {
   return useMutation({
     mutationFn: async () => {
       await client.DELETE('/session');
     },
-    onSettled: () => {
-      wasSignedIn = false;
-      keepCsrfToken(null);
-      queries.setQueryData(SESSION, null);
-      forgetAllButSession();
-    },
+    onSettled: leave,
   });
 }
 

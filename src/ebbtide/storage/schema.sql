@@ -127,11 +127,15 @@ create table batch_files (
     created_at timestamptz not null,
     expires_at timestamptz,
     deleted_at timestamptz,
+    source_id  text,                             -- the file that this one is a batch's own copy of
     check ((state = 'stored') = (sha256 is not null)),
-    check ((purpose = 'batch_output') = (batch_id is not null))
+    check ((purpose = 'batch_output') = (batch_id is not null)),
+    constraint batch_files_source check (source_id is null or purpose = 'batch')
 );
 -- An account's files, newest first, and what they weigh (files.list_newest, files.list_oldest, files.stored_bytes).
 create index batch_files_account on batch_files (account_id, no) where deleted_at is null and purpose <> 'batch_direct';
+-- The copies of a file (files.delete_file).
+create index batch_files_copies on batch_files (source_id) where source_id is not null;
 -- The files of one batch (files.delete_batch_files, files.drop_unfinished).
 create index batch_files_batch on batch_files (batch_id) where batch_id is not null;
 -- What is due for removal (files.expire_files, files.removable_files).

@@ -329,6 +329,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a bad file": ({"batch": {"inputConfig": {"fileName": "nofile/x"}}}, "fileName"),
     "an unknown file": ({"batch": {"inputConfig": {"fileName": "files/abc"}}}, "fileName"),
     "a webhook": (inline("a", webhookConfig={"uris": ["https://x"]}), "webhookConfig"),
+    "another model": (inline("a", model="models/other"), "batch.model"),
+    "a key of an inline request": (
+        {"batch": {"inputConfig": {"requests": {"requests": [{"request": request_of("a"), "key": "x"}]}}}},
+        "requests[0].key: not supported here",
+    ),
     "a priority": (inline("a", priority="high"), "priority"),
 }
 
@@ -341,13 +346,42 @@ async def test_a_create_call_that_is_none_is_refused_by_its_path(gateway: TestGa
     assert path in answer.error["message"]
 
 
+async def test_lists_read_their_parameters_as_the_api_does(gateway: TestGateway) -> None:
+    for _ in range(2):
+        assert (await ask(gateway, "POST", CREATE, json=inline("a"))).status == 200
+
+    async def page(query: str) -> Answer:
+        return await ask(gateway, "GET", f"/v1beta/batches?{query}")
+
+    first = (await page("page_size=1")).json
+    rest = (await page(f"page_size=1&page_token={first['nextPageToken']}")).json
+    assert [one["name"] for told in (first, rest) for one in told["operations"]] == [
+        one["name"] for one in (await page("pageSize=0")).json["operations"]
+    ]
+    assert "nextPageToken" not in rest
+    assert (await page("pageSize=100000")).status == 200
+    for bad in ("pageSize=-1", "pageToken=none"):
+        assert (await page(bad)).error["status"] == "INVALID_ARGUMENT"
+
+
+async def test_what_is_not_there_is_named_as_it_was_asked_for(gateway: TestGateway) -> None:
+    for path in ("batches/none", "files/none", "batches/No!", "files/No!"):
+        answer = await ask(gateway, "GET", f"/v1/{path}")
+        assert (answer.status, answer.error["status"]) == (404, "NOT_FOUND")
+        assert answer.error["message"].endswith(f": {path}")
+    elsewhere = await ask(gateway, "POST", "/v1/cachedContents", json={})
+    assert (elsewhere.status, elsewhere.error["status"]) == (404, "NOT_FOUND")
+
+
 async def test_a_request_that_cannot_run_fails_alone(running: TestGateway) -> None:
     body = inline("a", "b")
+    body["batch"]["inputConfig"]["requests"]["requests"].append({"request": request_of("c") | {"service_tier": "flex"}})
     body["batch"]["inputConfig"]["requests"]["requests"][0]["request"]["tools"] = [{"googleSearch": {}}]
     made = (await ask(running, "POST", CREATE, json=body)).json
     told = await ended(running, made["name"])
-    bad, good = told["metadata"]["output"]["inlinedResponses"]["inlinedResponses"]
+    bad, good, flex = told["metadata"]["output"]["inlinedResponses"]["inlinedResponses"]
     assert "googleSearch" in bad["error"]["message"]
+    assert flex["error"] == {"code": 3, "message": "service_tier: must be standard in a batch"}
     assert "response" in good
     unknown = await ask(running, "POST", "/v1beta/models/none:batchGenerateContent", json=body)
     assert (unknown.status, unknown.error["status"]) == (404, "NOT_FOUND")

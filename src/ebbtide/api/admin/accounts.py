@@ -108,7 +108,7 @@ async def create_account(gateway: Gateway, request: Request, principal: Principa
     draft = parse_body(await read_body(request, MIB), AccountDraft)
     quotas = Amounts(draft.daily_quota_usd, draft.monthly_quota_usd)
     new = NewAccount(draft.name, Role(draft.role), quotas, draft.email)
-    account = await directory.add_account(gateway.database, new, principal.actor, gateway.clock.now())
+    account = await directory.create_account(gateway.database, new, principal.actor, gateway.clock.now())
     return answer_json(account_object(account, gateway.settings.current))
 
 
@@ -156,7 +156,7 @@ async def create_account_key(gateway: Gateway, request: Request, principal: Prin
     draft, now = parse_body(await read_body(request, MIB), KeyDraft), gateway.clock.now()
     budgets = amounts_over(draft.daily_budget_usd, draft.monthly_budget_usd, UNLIMITED)
     wish = KeyWish(request.path_params["id"], draft.name, draft.expires_at, budgets)
-    key, secret = await directory.add_key(gateway.database, wish, principal.actor, now)
+    key, secret = await directory.create_key(gateway.database, wish, principal.actor, now)
     return answer_json(key_object(key, now, secret))
 
 
@@ -170,7 +170,7 @@ async def set_key_budgets(gateway: Gateway, request: Request, principal: Princip
 
 async def revoke_key(gateway: Gateway, request: Request, principal: Principal) -> Response:
     now = gateway.clock.now()
-    key = await directory.withdraw_key(gateway.database, request.path_params["id"], principal.actor, now)
+    key = await directory.revoke_key(gateway.database, request.path_params["id"], principal.actor, now)
     gateway.authenticator.forget()
     return answer_json(key_object(key, now))
 

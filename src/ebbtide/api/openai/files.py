@@ -38,6 +38,11 @@ UPLOAD_FORM = {
     "properties": {
         "file": {"type": "string", "format": "binary", "description": "JSONL, one request a line"},
         "purpose": {"type": "string", "enum": [UPLOADED]},
+        "source_file_id": {
+            "type": "string",
+            "description": "The uploaded file that this is a batch's own copy of, with changed requests: it is not "
+            "listed, and is deleted with that file or with the batch that is made of it",
+        },
         "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
         "expires_after[seconds]": {"type": "integer", "minimum": SHORTEST_LIFE, "maximum": LONGEST_LIFE},
     },
@@ -48,7 +53,8 @@ async def upload_file(gateway: Gateway, request: Request, principal: Principal) 
     async def read(upload: Upload, now: datetime) -> NewFile:
         form = await read_form(request, upload.write)
         _check_purpose(form.fields)
-        return NewFile(principal.account_id, form.filename, now, _expires_at(form.fields, now))
+        expires_at, source_id = _expires_at(form.fields, now), form.fields.get("source_file_id")
+        return NewFile(principal.account_id, form.filename, now, expires_at, source_id)
 
     return answer_json(file_object(await take_file(gateway, request, principal, read)))
 

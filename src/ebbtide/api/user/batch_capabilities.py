@@ -64,7 +64,7 @@ class BatchInUse(msgspec.Struct, frozen=True, kw_only=True):
     stored_file_bytes: int
 
 
-class ModelPrices(msgspec.Struct, frozen=True, kw_only=True):
+class BatchPrices(msgspec.Struct, frozen=True, kw_only=True):
     """USD per million tokens of an interactive request; a batch's costs `batch_factor` times that."""
 
     input: float
@@ -74,7 +74,7 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True):
     batch_factor: float
 
 
-class BatchModel(msgspec.Struct, frozen=True, kw_only=True):
+class BatchCapableModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
 
     `unsupported_fields` of a chat completion's or an embedding's body are what no such route can carry; where
@@ -89,7 +89,7 @@ class BatchModel(msgspec.Struct, frozen=True, kw_only=True):
     live: bool
     context_length: int | None
     max_output_tokens: int | None
-    prices: ModelPrices
+    prices: BatchPrices
     unsupported_fields: list[str]
     unknown_fields: bool
 
@@ -113,7 +113,7 @@ class BatchCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     file_window_hours: int | None
     retention_days: int
     file_retention_days: int
-    models: list[BatchModel]
+    models: list[BatchCapableModel]
 
 
 async def get_batch_capabilities(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -201,7 +201,7 @@ def _in_use(told: InUse) -> BatchInUse:
     )
 
 
-def _model(model: Model) -> BatchModel:
+def _model(model: Model) -> BatchCapableModel:
     targets = [
         endpoint.target
         for endpoint in ENDPOINTS
@@ -209,7 +209,7 @@ def _model(model: Model) -> BatchModel:
     ]
     refused = [refused_in_batches(model, target) for target in targets]
     fields = (field for one in refused for field in one.fields)
-    return BatchModel(
+    return BatchCapableModel(
         id=model.id,
         aliases=list(model.aliases),
         type=model.type,
@@ -224,8 +224,8 @@ def _model(model: Model) -> BatchModel:
     )
 
 
-def _prices(pricing: Pricing, factor: Decimal) -> ModelPrices:
-    return ModelPrices(
+def _prices(pricing: Pricing, factor: Decimal) -> BatchPrices:
+    return BatchPrices(
         input=float(pricing.input),
         cached_input=float(pricing.cached_input),
         cache_write=float(pricing.cache_write),

@@ -7,12 +7,12 @@ import msgspec
 from ebbtide.dialects.openai.completions import DONE
 from ebbtide.dialects.openai.errors import error_event
 from ebbtide.dialects.openai.responses import error_of, status_told, usage_of
+from ebbtide.dialects.pieces import MALFORMED
 from ebbtide.dialects.sse import Events
 from ebbtide.dialects.values import UpstreamError, Usage, members_replaced
 from ebbtide.errors import EbbtideError
 
 _decode = msgspec.json.Decoder().decode
-_MALFORMED = "The upstream's stream is malformed"
 
 
 class ChatStream:
@@ -72,7 +72,7 @@ class ChatStream:
 
     def _check_size(self) -> None:
         if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(_MALFORMED)
+            self.error = UpstreamError(MALFORMED)
 
     def _event(self, event: bytes) -> bytes:
         if event.startswith(b"data: {") and b"\n" not in event:
@@ -102,7 +102,7 @@ class ChatStream:
             chunk = _decode(payload)
         except (ValueError, RecursionError):
             chunk = None
-        self.error = error_of(chunk) if isinstance(chunk, dict) else UpstreamError(_MALFORMED)
+        self.error = error_of(chunk) if isinstance(chunk, dict) else UpstreamError(MALFORMED)
         if self.error is not None:
             self.status = status_told(chunk)
             return b""

@@ -15,7 +15,7 @@ import { type Draft, groupsOf, matches, type Setting, withChoice, wordsOf } from
 
 export function Component() {
   const url = useUrlState();
-  const settings = useSettings();
+  const settings = useSettings(true);
   const change = useChangeSettings();
   const reset = useResetSetting();
   const [draft, setDraft] = useState<Draft>({});

@@ -8,13 +8,13 @@ export type LogRow = Schemas['LogObject'];
 export type Window = Schemas['WindowObject'];
 export type Source = 'interactive' | 'batch';
 
-export const WINDOWS: readonly { value: string; label: string; hours: number }[] = [
-  { value: '1h', label: 'Last hour', hours: 1 },
-  { value: '6h', label: '6 hours', hours: 6 },
-  { value: '24h', label: '24 hours', hours: 24 },
-  { value: '7d', label: '7 days', hours: 168 },
-  { value: '30d', label: '30 days', hours: 720 },
-  { value: '90d', label: '90 days', hours: 2_160 },
+export const WINDOWS: readonly { value: string; label: string; hours: number; barSeconds: number }[] = [
+  { value: '1h', label: 'Last hour', hours: 1, barSeconds: 60 },
+  { value: '6h', label: '6 hours', hours: 6, barSeconds: 300 },
+  { value: '24h', label: '24 hours', hours: 24, barSeconds: 3_600 },
+  { value: '7d', label: '7 days', hours: 168, barSeconds: 3_600 },
+  { value: '30d', label: '30 days', hours: 720, barSeconds: 86_400 },
+  { value: '90d', label: '90 days', hours: 2_160, barSeconds: 86_400 },
 ];
 
 function labelOf(window: Window, start: string): string {
@@ -37,10 +37,10 @@ export interface Stretch {
   to: string;
 }
 
-/** The stretch of the bar that begins at `start`, where the window has it. */
-export function stretchOf(window: Window | undefined, start: string): Stretch | null {
-  const bar = window?.bars.find((one) => one.start_time === start);
-  return bar === undefined ? null : { from: bar.start_time, to: bar.end_time };
+/** The stretch of the bar that begins at `start`, also when the window has gone on; null where that is no time. */
+export function stretchOf(barSeconds: number, start: string): Stretch | null {
+  const from = Date.parse(start);
+  return Number.isNaN(from) ? null : { from: new Date(from).toISOString(), to: new Date(from + barSeconds * 1_000).toISOString() };
 }
 
 export function stretchWords(stretch: Stretch): string {
