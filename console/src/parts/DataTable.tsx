@@ -4,7 +4,9 @@ import { IconChevronLeft, IconChevronRight } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 import { useNavigate } from 'react-router';
 
+import { count } from './format';
 import css from './parts.module.css';
+import type { UrlState } from './useUrlState';
 
 export interface Column<Row> {
   name: string;
@@ -62,17 +64,23 @@ export function DataTable<Row>(props: {
   );
 }
 
-/** Leads through the pages of a list that is read by cursor. */
-export function Pager(props: { shown: string; onBack: (() => void) | null; onNext: (() => void) | null }) {
-  if (props.onBack === null && props.onNext === null) return null;
+/** Where the next page of a list begins; null: this is the last one. */
+export function nextOf(page: { has_more: boolean; last_id?: string | null }): string | null {
+  return page.has_more ? (page.last_id ?? null) : null;
+}
+
+/** Leads through the pages of a list that is read by cursor. `order`: which entries come first. */
+export function Pager(props: { url: UrlState; shown: number; order: string; next: string | null }) {
+  const { url, next } = props;
+  if (url.goBack === null && next === null) return null;
   return (
     <Group justify="space-between" mt="sm">
-      <span className={css.sub}>{props.shown}</span>
+      <span className={css.sub}>{`${count(props.shown)} shown, ${props.order}`}</span>
       <Group gap="xs">
-        <Button variant="default" size="xs" leftSection={<IconChevronLeft size={14} />} disabled={props.onBack === null} onClick={() => props.onBack?.()}>
+        <Button variant="default" size="xs" leftSection={<IconChevronLeft size={14} />} disabled={url.goBack === null} onClick={() => url.goBack?.()}>
           Previous
         </Button>
-        <Button variant="default" size="xs" rightSection={<IconChevronRight size={14} />} disabled={props.onNext === null} onClick={() => props.onNext?.()}>
+        <Button variant="default" size="xs" rightSection={<IconChevronRight size={14} />} disabled={next === null} onClick={() => next !== null && url.goAfter(next)}>
           Next
         </Button>
       </Group>
