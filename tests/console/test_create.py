@@ -386,3 +386,18 @@ async def measured(page: Page, width: int) -> list[Any]:
     """Serious faults, and whether the page is wider than its window."""
     wide = await page.evaluate("document.documentElement.scrollWidth")
     return [*await faults(page), *([] if wide <= width else [("too wide", wide)])]
+
+
+async def test_the_keyboard_leads_through_the_steps(person: Person) -> None:
+    page = person.page
+    await person.open(NEW)
+    await choose(page, jsonl([bare("a")]))
+    steps = page.get_by_role("list", name="Steps").get_by_role("listitem")
+    await page.get_by_role("button", name="Configure").press("Enter")
+    await expect(steps.nth(1)).to_be_focused()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_label("Name", exact=True)).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(steps.nth(2)).to_be_focused()
+    await page.get_by_role("button", name="Back").press("Enter")
+    await expect(steps.nth(1)).to_be_focused()

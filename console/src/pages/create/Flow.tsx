@@ -11,12 +11,11 @@ import { ConfirmStep } from './ConfirmStep';
 import own from './create.module.css';
 import { useCheck, useCopied, useDeleteFile, useFiles, useForget, useKeyUsed, useOutcomes, useReadFile, useSubmit } from './load';
 import { OpenSubmissionsView } from './OpenSubmissions';
+import { Stepper } from './Stepper';
 import { isStale, storedSource, UnknownOutcome } from './submit';
 import { UploadedFilesView } from './UploadedFiles';
 import { UploadStep } from './UploadStep';
 import { type Capabilities, type Choices, limitsOf, NO_CHOICES, type Read, type StoredFile, usableModels, whyChoose, withUsable } from './wire';
-
-const STEPS = ['Upload data', 'Configure', 'Check and confirm'];
 
 export function Flow({ capabilities }: { capabilities: Capabilities }) {
   const [step, setStep] = useState(0);
@@ -29,13 +28,7 @@ export function Flow({ capabilities }: { capabilities: Capabilities }) {
   const copied = useCopy(setChoices, use);
   return (
     <>
-      <ol className={own.stepper} aria-label="Steps">
-        {STEPS.map((name, at) => (
-          <li key={name} className={own.stepMark} aria-current={at === step ? 'step' : undefined} data-done={at < step}>
-            {at + 1}. {name}
-          </li>
-        ))}
-      </ol>
+      <Stepper step={step} />
       {step === 0 && (
         <UploadStep limits={limits} read={found} busy={read.isPending} part={read.part} error={read.error} onFile={(file) => take(async () => ({ blob: file, filename: file.name, fileId: null }))} onAgain={() => read.variables !== undefined && take(read.variables)} onNext={() => setStep(1)}>
           <Beside copied={copied} onUse={use} />
