@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from playwright.async_api import FilePayload, Page, Route, expect
-from tests.console.conftest import Person
+from tests.console.conftest import PASSWORD, Person
 from tests.console.test_pages import faults
 from tests.gateway import request_line
 
@@ -350,6 +350,49 @@ async def test_without_a_key_a_file_is_stored_and_checked_and_submitting_leads_t
     await expect(page.get_by_role("heading", name="API keys")).to_be_visible()
     assert len(await files_of(person)) == 1
     assert await batches_of(person) == []
+
+
+async def test_back_leads_a_step_back_and_a_reload_or_a_new_session_finds_the_file_again(person: Person) -> None:
+    page = person.page
+    await ready(person, jsonl([bare("a")]))
+    here = page.get_by_role("list", name="Steps").locator("[aria-current=step]")
+    await page.go_back()
+    await expect(here).to_have_text("2. Configure")
+    await page.go_back()
+    await expect(here).to_have_text("1. Upload data")
+    await expect(page.get_by_role("button", name="Configure")).to_be_visible()
+    await page.go_forward()
+    await page.get_by_label("Description").fill("Something else")
+    await page.go_forward()  # what was checked is not this any more
+    await expect(here).to_have_text("2. Configure")
+    await page.reload()
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("rivers")
+    async with person.deployment.database.transaction() as conn:
+        await conn.execute("delete from sessions where account_id = $1", person.account_id)
+    await page.get_by_role("button", name="Check every line").click()
+    await expect(page.get_by_text("Your session has ended")).to_be_visible()
+    await page.get_by_label("Name").fill(person.name)
+    await page.locator("input[autocomplete=current-password]").fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("rivers")
+    await check(page)
+    await choose_another(page)
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("lakes")
+    assert sorted(file["filename"] for file in await files_of(person)) == ["lakes.jsonl", "rivers.jsonl"]
+
+
+async def choose_another(page: Page) -> None:
+    for _ in range(2):
+        await page.get_by_role("button", name="Back").click()
+    await choose(page, jsonl([bare("b")]), "lakes.jsonl")
+    await configure(page)
+
+
+async def test_a_batch_of_direct_requests_cannot_be_copied(person: Person) -> None:
+    batch = await person.batch([request_line("a")])
+    await person.open(f"{NEW}?from={batch}")
+    await expect(person.page.get_by_role("alert")).to_contain_text("can be copied")
+    await expect(person.page.get_by_label("The file of requests")).to_be_attached()
 
 
 async def test_what_changed_since_the_check_is_refused_and_checked_again(person: Person) -> None:

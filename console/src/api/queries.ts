@@ -10,7 +10,7 @@ export const queries = new QueryClient({
     queries: {
       staleTime: 2_000,
       placeholderData: keepPreviousData,
-      retry: (failures, error) => failures < 3 && !(error instanceof ApiError && ONCE.has(error.status)),
+      retry: (failures, error) => failures < 3 && error instanceof ApiError && !ONCE.has(error.status),
     },
     mutations: { retry: false },
   },
