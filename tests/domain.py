@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.clocks import ManualClock
 from tests.conftest import Server, database_at
 from tests.fake_upstream import FakeUpstream
+from tests.people import create_account, create_key
 
 from ebbtide import ids
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import closing, intake_store, workers_store
@@ -33,7 +33,6 @@ from ebbtide.batches.validation import validate_next
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, Pricing, Route
 from ebbtide.catalog.source import FixedSource
-from ebbtide.clock import ManualClock
 from ebbtide.delivery.seal import seal_next
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
 from ebbtide.dialects.values import Usage

@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 from tests.gateway import Answer, Headers, TestGateway, request_line
+from tests.people import create_account, create_key
 
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.clock import SystemClock
 

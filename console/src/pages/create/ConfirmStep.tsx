@@ -3,7 +3,7 @@ import { Anchor, Button } from '@mantine/core';
 import { Link } from 'react-router';
 
 import { Code } from '../../parts/Copy';
-import { bytes, count, usd } from '../../parts/format';
+import { bytes, count, counted, usd } from '../../parts/format';
 import { Facts, Section } from '../../parts/Page';
 import css from '../../parts/parts.module.css';
 import { Note } from '../../parts/states';
@@ -52,7 +52,7 @@ export function ConfirmStep(props: {
         )}
         {good && !props.stale && (
           <Button onClick={props.onSubmit} loading={props.busy} disabled={props.keyUsed == null || !props.capabilities.role_may_submit}>
-            Submit {count(checked.prepared.requests)} {checked.prepared.requests === 1 ? 'request' : 'requests'}
+            Submit {counted(checked.prepared.requests, 'request')}
           </Button>
         )}
       </div>
@@ -144,7 +144,7 @@ function KeyName({ name, prefix }: KeyUsed) {
 }
 
 function days(number: number, after: string): string {
-  return `${number} ${number === 1 ? 'day' : 'days'} ${after}`;
+  return `${counted(number, 'day')} ${after}`;
 }
 
 function pretty(line: string): string {

@@ -219,5 +219,6 @@ const UNKNOWN: Ask = {
   children:
     'The same file with the same settings was submitted here, and no answer ever came. Too much time has passed to be sure whether it made a batch. Look at your batches first: submitting again makes a new submission, which can create and bill a second batch.',
   action: 'Submit again',
+  keep: 'Do not submit',
   danger: true,
 };
