@@ -54,7 +54,8 @@ async def faults(page: Page) -> list[Any]:
 
 async def faults_of_pages(person: Person, paths: Iterable[str], then: Then | None = None) -> list[str]:
     """The same of pages that are looked at in two tabs side by side; `then` does something on each first."""
-    left, told = list(paths), []
+    left = list(paths)
+    told: list[str] = []
 
     async def look(page: Page) -> None:
         while left:
