@@ -17,15 +17,17 @@ from typing import Final
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import OutOfTime, Streamed, in_pieces
 from ebbtide.api.auth import authenticate
+from ebbtide.api.dialect import addressed
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import Parameter
+from ebbtide.api.unknown import unknown_path
 from ebbtide.errors import Forbidden, MethodNotAllowed, NotFound
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
@@ -101,7 +103,16 @@ def build_router(gateway: Gateway, endpoints: Sequence[Endpoint]) -> ASGIApp:
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     routes = [Route(path, _Path(gateway, path, methods)) for path, methods in paths.items()]
-    return Router(routes, redirect_slashes=False, default=_unknown_path)
+    table = [(route, frozenset(methods)) for route, methods in zip(routes, paths.values(), strict=True)]
+
+    def serves(scope: Scope, path: str) -> bool:
+        meant = addressed({**scope, "path": path})
+        return any(scope["method"] in methods and route.matches(meant)[0] is Match.FULL for route, methods in table)
+
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        raise unknown_path(scope, serves)
+
+    return Router(routes, redirect_slashes=False, default=refuse)
 
 
 class _Path:
@@ -154,7 +165,3 @@ def _is_scraper(token: str | None, request: Request) -> bool:
     if token is None or scheme.lower() != "bearer":
         return False
     return hmac.compare_digest(given.strip().encode(), token.encode())
-
-
-async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
-    raise NotFound(f"Unknown path: {scope['method']} {scope['path']}")

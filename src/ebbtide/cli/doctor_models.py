@@ -14,7 +14,8 @@ from ebbtide.catalog.source import FileSource
 from ebbtide.cli.findings import Finding, bad, ok, warn
 from ebbtide.config import Config
 from ebbtide.dispatch.kinds import headers_of, models_url
-from ebbtide.dispatch.send import Broken, Sender
+from ebbtide.dispatch.receive import Broken
+from ebbtide.dispatch.send import Sender
 from ebbtide.errors import SetupError
 
 _SHOWN: Final = 5
@@ -115,7 +116,7 @@ async def _ask(sender: Sender, server: _Server) -> Finding:
     subject = f"upstream {server.url}"
     reply = await sender.get(server.models_url, server.headers)
     if isinstance(reply, Broken):
-        return bad(subject, f"no answer ({reply.kind.replace('_', ' ')})", "Start the server, or correct the URL.")
+        return bad(subject, f"no answer ({reply.told})", "Start the server, or correct the URL.")
     if reply.status != 200:
         return _refused(subject, reply.status)
     try:

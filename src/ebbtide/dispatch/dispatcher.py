@@ -25,9 +25,10 @@ from ebbtide.dispatch.kinds import headers_from, wire_of
 from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts
 from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes, usable_routes
 from ebbtide.dispatch.race import race
+from ebbtide.dispatch.receive import Broken, Opened, Reply
 from ebbtide.dispatch.replies import Asked, judge, judge_broken, unsupported
 from ebbtide.dispatch.rules import Rules
-from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
+from ebbtide.dispatch.send import Request, Sender
 from ebbtide.dispatch.standing import RouteHealth, Standings
 from ebbtide.dispatch.streaming import Streaming
 from ebbtide.dispatch.translation import body_for

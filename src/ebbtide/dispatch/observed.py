@@ -20,7 +20,8 @@ from ebbtide.dialects.values import Usage, sum_usages
 from ebbtide.dispatch.course import Departure
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Call, Failed, Outcome, Source, charge_unknown, used
-from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
+from ebbtide.dispatch.receive import Broken, Opened, Reply
+from ebbtide.dispatch.send import Request, Sender
 from ebbtide.dispatch.streaming import Streaming
 from ebbtide.records import metrics
 from ebbtide.siblings import Sample

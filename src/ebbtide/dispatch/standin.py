@@ -99,7 +99,7 @@ def _usage(spent: int, made: int) -> dict[str, Any]:
 def _embeddings(request: dict[str, Any], model: str) -> bytes:
     inputs = _inputs(request.get("input"))
     wanted = request.get("dimensions")
-    size = min(wanted, _MAX_DIMENSIONS) if isinstance(wanted, int) and wanted > 0 else DIMENSIONS
+    size = min(wanted, _MAX_DIMENSIONS) if type(wanted) is int and wanted > 0 else DIMENSIONS
     packed = request.get("encoding_format") == "base64"
     data = [
         {

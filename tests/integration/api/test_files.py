@@ -115,6 +115,14 @@ async def test_expiry_is_honoured_within_bounds(gateway: TestGateway) -> None:
         assert (await gateway.upload(LINES, **bad)).status == 400
 
 
+async def test_a_list_is_of_one_purpose_that_there_is(gateway: TestGateway) -> None:
+    file = (await gateway.upload(LINES)).json
+    for purpose, found in (("batch", [file]), ("batch_output", []), ("fine-tune", [])):
+        assert (await gateway.call("GET", f"/v1/files?purpose={purpose}")).json["data"] == found
+    answer = await gateway.call("GET", "/v1/files?purpose=batches")
+    assert (answer.status, answer.error["param"]) == (400, "purpose")
+
+
 async def test_what_is_not_one_batch_file_leaves_nothing(gateway: TestGateway) -> None:
     file, purpose = ("file", LINES, "in.jsonl"), ("purpose", b"batch", None)
     for parts in (

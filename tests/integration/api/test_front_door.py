@@ -31,6 +31,38 @@ OPEN = {
 }
 
 
+SLIPS: tuple[tuple[str, str | None], ...] = (
+    *(
+        (f"POST {path}", f"/v1{path}")
+        for path in ("/chat/completions", "/responses", "/embeddings", "/messages", "/batches", "/files")
+    ),
+    ("GET /models", "/v1/models"),
+    ("GET /batches/batch_1", "/v1/batches/batch_1"),
+    ("POST /v1/v1/messages", "/v1/messages"),
+    ("POST /v1/v1/messages/count_tokens", "/v1/messages/count_tokens"),
+    ("POST /anthropic/v1/v1/messages", "/anthropic/v1/messages"),
+    ("POST /openai/chat/completions", "/openai/v1/chat/completions"),
+    ("POST /v1/v1beta/models/m:generateContent", "/v1beta/models/m:generateContent"),
+    ("POST /v1beta/v1/models/m:generateContent", "/v1/models/m:generateContent"),
+    ("POST /v1/chat/completions/", "/v1/chat/completions"),
+    ("GET /chat/completions", None),
+    ("POST /v2/chat/completions", None),
+    ("GET /nowhere", None),
+    ("GET //v1/models", None),
+)
+
+
+async def test_a_base_url_with_too_much_or_too_little_is_told_so(gateway: TestGateway) -> None:
+    for asked, meant in SLIPS:
+        method, _, path = asked.partition(" ")
+        answer = await gateway.call(method, path, key=None)
+        assert answer.status == 404
+        told = answer.error["message"]
+        assert told.startswith(f"Unknown path: {asked}")
+        assert (f"Did you mean {meant}? " in told) is (meant is not None)
+        assert ("Did you mean" in told) is (meant is not None)
+
+
 async def test_every_route_but_the_open_ones_asks_for_a_key(gateway: TestGateway) -> None:
     for endpoint in ENDPOINTS:
         path = _ID.sub("some-id", endpoint.path)

@@ -136,12 +136,15 @@ async def test_lists_cancels_and_refusals(database_url: str, models: Path) -> No
             ([asks("a"), asks("a")], {}, "requests[1].custom_id"),
             ([], {}, "requests"),
             ([{"custom_id": "a"}], {}, "requests[0].params"),
+            ([asks("a") | {"method": "POST"}], {}, "requests[0].method"),
             ([asks("a")], {"anthropic-version": "2020-01-01"}, "anthropic-version"),
             ([asks("a")], {"anthropic-beta": "x"}, "anthropic-beta"),
         ]
         for requests, headers, named in refused:
             with pytest.raises(anthropic.BadRequestError, match=re.escape(named)):
                 await client.messages.batches.create(requests=requests, extra_headers=headers)
+        with pytest.raises(anthropic.BadRequestError, match="metadata: not a member"):
+            await client.messages.batches.create(requests=[asks("a")], extra_body={"metadata": {"a": "b"}})
         once = {"Idempotency-Key": "k"}
         first = await client.messages.batches.create(requests=[asks("z")], extra_headers=once)
         assert (await client.messages.batches.create(requests=[asks("z")], extra_headers=once)).id == first.id

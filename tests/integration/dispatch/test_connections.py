@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from ebbtide.catalog.model import Route
 from ebbtide.dispatch import connections
 from ebbtide.dispatch.outcome import Timeouts
-from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
+from ebbtide.dispatch.receive import Broken, Opened, Reply
+from ebbtide.dispatch.send import Request, Sender
+from ebbtide.errors import UpstreamFailed
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: "
 
@@ -79,6 +82,15 @@ async def test_nothing_is_sent_right_behind_a_stream(
     await read_stream(sender, server)
     assert await sender.post(request(server)) == Reply(200, b"{}")
     assert server.bodies == [b"[]", b"[]", b"{}"]
+
+
+async def test_a_host_that_is_not_there_is_told_so(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def getaddrinfo(*given: object, **named: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    with pytest.raises(UpstreamFailed, match="No answer \\(no such host\\)"):
+        await sender.fetch("http://misspelt.example/v1/models")
 
 
 async def test_a_connection_that_has_rested_is_used_again(

@@ -66,7 +66,7 @@ def test_what_clients_add_is_no_error() -> None:
         output_expires_after={"anchor": "created_at", "seconds": 3600},
         include=[],
         stream=False,
-        unknown={"x": 1},
+        unknown={},
     )
     assert made == CreateBatch(None, "file-1", "/v1/chat/completions", "24h", None, 3600)
     assert create(**FILE, output_expires_after=None).output_seconds is None
@@ -115,6 +115,21 @@ def test_a_create_from_a_file_names_what_is_wrong(changes: dict[str, object], pa
 def test_metadata_at_its_limits_passes() -> None:
     full = {f"{n:02}" + "é" * 62: "v" * 512 for n in range(16)}
     assert create(**FILE, metadata=full).metadata == full
+
+
+@pytest.mark.parametrize("members", [FILE, {"requests": [{"custom_id": "q"}]}])
+@pytest.mark.parametrize("value", [1, True, "x", {"x": None}, [0]])
+def test_a_member_that_nobody_knows_is_refused_by_name(members: dict[str, object], value: object) -> None:
+    error = create_refused(**members, model=value)
+    assert (error.param, error.message) == ("model", "model: not a member of a create call")
+
+
+def test_the_endpoint_beside_direct_requests_is_theirs() -> None:
+    embeddings = [{"url": "/v1/embeddings"}, {}]
+    assert create(requests=embeddings, endpoint="/v1/embeddings").requests is not None
+    assert create(requests=[{}], endpoint="/v1/chat/completions").requests is not None
+    for requests, endpoint in (([{}], "/v1/embeddings"), (embeddings, "/v1/chat/completions"), ([5], 5)):
+        assert create_refused(requests=requests, endpoint=endpoint).param == "endpoint"
 
 
 def test_there_is_at_least_one_request() -> None:
@@ -166,7 +181,7 @@ def test_members_beside_the_requests_are_checked_whole(name: str, value: bytes) 
 
 
 def test_members_beside_the_requests_are_small() -> None:
-    assert create(requests=[{}], x="y" * 1_000_000).requests is not None
+    assert create_refused(requests=[{}], x="y" * 1_000_000).param == "x"
     assert create_refused(requests=[{}], x="y" * 1_100_000).param is None
     with pytest.raises(InvalidRequest):
         parse_create(b'{"requests":[{}],"\xff":1}', 50_000)

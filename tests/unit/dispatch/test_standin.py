@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 import struct
 from typing import Any
@@ -74,6 +75,12 @@ def test_embeddings_as_floats_and_packed() -> None:
     )
     unpacked = struct.unpack("<8f", base64.b64decode(packed["data"][0]["embedding"]))
     assert unpacked == pytest.approx(vectors[0], abs=1e-6)
+
+
+@pytest.mark.parametrize(("wanted", "size"), [(True, 256), (0, 256), ("8", 256), (10**30, 4096), (None, 256)])
+def test_odd_dimensions_make_a_vector_too(wanted: Any, size: int) -> None:
+    raw = standin.answer("embeddings", json.dumps({"model": "m", "input": "a", "dimensions": wanted}).encode(), "m")
+    assert len(CreateEmbeddingResponse.model_validate_json(raw).data[0].embedding) == size
 
 
 @pytest.mark.parametrize(("given", "count"), [("text", 1), ([1, 2, 3], 1), ([[1], [2, 3]], 2), (["a", "b"], 2)])

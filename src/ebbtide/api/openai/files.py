@@ -13,7 +13,7 @@ from ebbtide.api.answers import Streamed, answer_json
 from ebbtide.api.form import read_form
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import file_list, file_object
-from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParameter
+from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, OneOfParameter, TextParameter
 from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unchanged, read_range
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.api.uploads import take_file
@@ -30,7 +30,10 @@ JSONL = "application/jsonl"
 AFTER = TextParameter("after", "The id of the last file of the page before")
 LIMIT = IntegerParameter("limit", 10_000, 1, 10_000, "Files in a page")
 ORDER = ChoiceParameter("order", "desc", ("asc", "desc"), "Oldest or newest first")
-PURPOSE = TextParameter("purpose", "Only files of this purpose")
+_KEPT_ELSEWHERE = ("assistants", "assistants_output", "evals", "fine-tune", "fine-tune-results", "user_data", "vision")
+PURPOSE = OneOfParameter(
+    "purpose", (UPLOADED, "batch_output", *_KEPT_ELSEWHERE), "Only files of this purpose; there are none of most"
+)
 
 UPLOAD_FORM = {
     "type": "object",

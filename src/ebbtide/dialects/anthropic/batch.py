@@ -18,6 +18,7 @@ from ebbtide.dialects.values import BOM, REQUEST_DEPTH, check_json, is_crowded, 
 from ebbtide.errors import InvalidRequest
 
 _ASIDE: Final = 1024 * 1024  # bytes of what is not `requests`
+_NOTHING: Final = frozenset({b"null", b"false", b'""', b"[]", b"{}"})
 _CUSTOM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _encode = msgspec.json.Encoder().encode
 _decode_create = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -100,6 +101,9 @@ def parse_create(raw: bytes, most: int) -> CreateMessageBatch:
         raise InvalidRequest(f"The body is not parseable as valid JSON: {error}") from None
     if sum(len(memoryview(value)) for value in members.values()) > _ASIDE:
         raise InvalidRequest(f"The members beside requests are larger than {_ASIDE // 1024} KiB together")
+    for name, value in members.items():
+        if bytes(value) not in _NOTHING:
+            raise invalid(name[:100], "not a member of a create call")
     if not 0 < count <= most:
         raise invalid("requests", f"must hold 1 to {most} requests")
     return CreateMessageBatch(requests)
@@ -118,6 +122,8 @@ def read_requests(create: CreateMessageBatch) -> Iterator[BatchRequest]:
             raise invalid(f"{path}.custom_id", "is used twice")
         if not isinstance(params, dict):
             raise invalid(f"{path}.params", "expected object")
+        if more := sorted(request.keys() - {"custom_id", "params"}):
+            raise invalid(f"{path}.{more[0][:100]}", "not a member of a request: what is asked stands in params")
         seen.add(custom_id)
         yield BatchRequest(custom_id, params, bytes(_decode_element(element).params))
 

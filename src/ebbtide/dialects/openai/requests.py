@@ -6,7 +6,7 @@ Errors name the field by its path and never quote what a prompt holds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ T = TypeVar("T")
 DEFAULT_URL = "/v1/chat/completions"
 WINDOW = "24h"
 _ASIDE = 1024 * 1024  # bytes
+_NOTHING: Final[tuple[object, ...]] = (None, False, "", [], {})
 MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 
 
@@ -91,11 +92,12 @@ _decode_requests = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
 def parse_create(raw: bytes, max_requests: int) -> CreateBatch:
     """Read a create call, leaving the elements of `requests` as bytes. Raises InvalidRequest.
 
-    Unknown members and explicit nulls are no error.
+    An unknown member is refused, unless it says nothing: null, false or empty.
     """
     raw = raw.removeprefix(BOM)
     check_outline(raw, max_requests)
     requests, rest = _split(raw)
+    _check_known(rest)
     create = convert(rest, _Create)
     if create.anthropic_version is not None:
         raise invalid("anthropic_version", "not allowed in the body")
@@ -110,14 +112,17 @@ def parse_create(raw: bytes, max_requests: int) -> CreateBatch:
 
 def create_target(create: CreateBatch) -> Target | None:
     """What a create call's requests are for, by its endpoint or its first request; None where that names no target."""
-    url: object = create.endpoint
-    if create.requests is not None:
-        try:
-            first = _decode_first(create.requests[0])
-        except (ValueError, RecursionError):
-            return None
-        url = DEFAULT_URL if first.url is None else first.url
+    url = create.endpoint if create.requests is None else _first_url(create.requests)
     return ENDPOINT_AT[url].target if isinstance(url, str) and url in ENDPOINT_AT else None
+
+
+def _first_url(requests: list[msgspec.Raw]) -> object:
+    """The url of the first request; None where it cannot be read."""
+    try:
+        url = _decode_first(requests[0]).url
+    except (ValueError, RecursionError):
+        return None
+    return DEFAULT_URL if url is None else url
 
 
 def check_outline(raw: bytes, max_requests: int | None = None) -> None:
@@ -167,6 +172,12 @@ def _split(raw: bytes) -> tuple[list[msgspec.Raw] | None, dict[str, object]]:
     return requests, {name: _checked(name, value) for name, value in members.items()}
 
 
+def _check_known(members: dict[str, object]) -> None:
+    for name, value in members.items():
+        if name not in _Create.__struct_fields__ and value not in _NOTHING:
+            raise invalid(name[:100], "not a member of a create call")
+
+
 def _checked(name: str, value: msgspec.Raw) -> object:
     try:
         return check_json(value, max_depth=MAX_DEPTH)
@@ -179,6 +190,8 @@ def _direct(create: _Create, requests: list[msgspec.Raw]) -> CreateBatch:
         raise invalid("requests", "must hold at least one request")
     if create.output_expires_after is not None:
         raise invalid("output_expires_after", "a batch of direct requests has no output files")
+    if create.endpoint is not None and create.endpoint != _first_url(requests):
+        raise invalid("endpoint", "must be the url of the requests, or left out")
     return CreateBatch(requests=requests, metadata=create.metadata)
 
 
