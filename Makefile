@@ -58,8 +58,14 @@ clean:
 	rm -rf .venv .ebbtide console/node_modules src/ebbtide/api/console_files .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# An environment that was made here by hand is kept.
 .venv/.where: $(STALE)
 	@set -eu; \
+	if [ ! -f $@ ] && grep -qF "$$(pwd -P)/.venv" .venv/bin/activate 2>/dev/null \
+	    && .venv/bin/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    pwd -P > $@; \
+	    exit 0; \
+	fi; \
 	for python in "$(PYTHON)" python3 python3.14 python3.13 python3.12 python3.11; do \
 	    [ -n "$$python" ] && "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; \
 	    python=; \

@@ -253,9 +253,7 @@ def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[Non
 def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
     authenticator = Authenticator(parts.database, parts.clock)
     sessions = Sessions(parts.database, parts.clock, parts.settings, Passwords())
-    interactive = _interactive(parts, duties, stop)
     duties.repeat(authenticator.uses.duty())
-
     return Gateway(
         database=parts.database,
         authenticator=authenticator,
@@ -265,7 +263,7 @@ def _gateway(parts: _Parts, duties: Duties, stop: Stop) -> Gateway:
         catalog=parts.catalog,
         settings=parts.settings,
         dispatcher=parts.dispatcher,
-        interactive=interactive,
+        interactive=_interactive(parts, duties, stop),
         clock=parts.clock,
         moment=parts.moment,
         watch=Watch(parts.database, parts.moment, stop.asked),

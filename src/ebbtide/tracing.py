@@ -6,7 +6,7 @@ Tracing is OpenTelemetry's, an extra: without it, or without an endpoint to send
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -67,6 +67,7 @@ class _NoSpan:
 
 
 _NO_SPAN: Final = _NoSpan()
+_NO_BLOCK: Final[AbstractContextManager[Span]] = nullcontext(_NO_SPAN)
 _outgoing: ContextVar[Mapping[str, str]] = ContextVar("outgoing", default={})  # noqa: B039  never written to
 _tracers: Final[list[Tracer]] = []  # one or none
 
@@ -110,14 +111,14 @@ def start_span(name: str, kind: SpanKind, caller: Mapping[str, str] | None = Non
     return _tracers[0].start(name, kind, caller or {}) if _tracers else _NO_SPAN
 
 
-@contextmanager
-def span(name: str, kind: SpanKind, caller: Mapping[str, str] | None = None) -> Iterator[Span]:
+def span(name: str, kind: SpanKind, caller: Mapping[str, str] | None = None) -> AbstractContextManager[Span]:
     """A span for a block within one task: what begins there begins below it; what the block raises, it failed with."""
-    if not _tracers:
-        yield _NO_SPAN
-        return
-    tracer = _tracers[0]
-    begun = tracer.start(name, kind, caller or {})
+    return _spanned(_tracers[0], name, kind, caller or {}) if _tracers else _NO_BLOCK
+
+
+@contextmanager
+def _spanned(tracer: Tracer, name: str, kind: SpanKind, caller: Mapping[str, str]) -> Iterator[Span]:
+    begun = tracer.start(name, kind, caller)
     try:
         with tracer.current(begun):
             yield begun
@@ -128,12 +129,13 @@ def span(name: str, kind: SpanKind, caller: Mapping[str, str] | None = None) -> 
         begun.end()
 
 
-@contextmanager
-def told_upstream(told: Span) -> Iterator[None]:
+def told_upstream(told: Span) -> AbstractContextManager[object]:
     """In this block and task, upstreams are told of `told`, beside the request's id."""
-    if told is _NO_SPAN:
-        yield
-        return
+    return _NO_BLOCK if told is _NO_SPAN else _told(told)
+
+
+@contextmanager
+def _told(told: Span) -> Iterator[None]:
     before = _outgoing.set({**_outgoing.get(), **told.headers()})
     try:
         yield

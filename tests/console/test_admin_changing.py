@@ -24,7 +24,15 @@ async def test_settings_are_changed_together_refused_together_and_reset(admin: P
     save = page.get_by_role("button", name="Save")
     await save.click()
     await expect(page.get_by_role("alert")).to_contain_text("from 1 to 3,650")
+    for nothing_usable in ("", "99999999999999999999"):  # told, rather than left out
+        await field.fill(nothing_usable)
+        await save.click()
+        await expect(page.get_by_role("alert")).to_contain_text("from 1 to 3,650")
     await field.fill("21")
+    await page.get_by_role("link", name="Workers").click()
+    await page.get_by_role("button", name="Keep it").click()
+    await admin.call("PATCH", "/admin/config", json={"BATCH_RETENTION_DAYS": 20})  # somebody else is at it, too
+    await expect(page.get_by_text("in force 20 days")).to_be_visible()
     await save.click()
     await expect(page.get_by_text("Set here")).to_be_visible()
     stored = {entry["name"]: entry["value"] for entry in (await admin.call("GET", "/admin/config"))["data"]}
@@ -35,8 +43,8 @@ async def test_settings_are_changed_together_refused_together_and_reset(admin: P
     await expect(field).to_have_value("7 days")
     await admin.open(f"/admin/audit?actor={admin.account_id}&action=setting")
     rows = page.get_by_role("region", name="Audit log").get_by_role("row")
-    await expect(rows).to_have_count(3)
-    await expect(rows.nth(2)).to_contain_text("nothing → 21")
+    await expect(rows).to_have_count(4)
+    await expect(rows.nth(2)).to_contain_text("20 → 21")
     await expect(rows.nth(2)).to_contain_text(admin.name)
 
 

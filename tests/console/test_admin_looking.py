@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser, Page, expect
 from tests.console.conftest import Deployment, Person, sign_in_somebody
-from tests.console.test_pages import faults
+from tests.console.test_pages import faults_of_pages
 from tests.gateway import request_line
 
 from ebbtide.accounts.roles import Role
@@ -49,18 +49,10 @@ async def chat(person: Person, text: str = "Hello") -> None:
 
 
 async def test_axe_finds_no_serious_fault_on_a_page_of_administration(admin: Person) -> None:
-    page = admin.page
     batch = await admin.batch([request_line("good"), request_line("bad", text="behave:status=400")], "Mixed")
     await admin.ended(batch)
     await chat(admin)
-    await page.emulate_media(reduced_motion="reduce")
-    found = {}
-    for path in PATHS:
-        await admin.open(path.format(batch=batch, account=admin.account_id))
-        await expect(page.get_by_role("heading", level=1)).to_be_visible()
-        await expect(page.get_by_role("status", name="Loading")).to_have_count(0)
-        found[path] = await faults(page)
-    told = [f"{path} ({scheme}): {fault}" for path, faults_there in found.items() for scheme, fault in faults_there]
+    told = await faults_of_pages(admin, [path.format(batch=batch, account=admin.account_id) for path in PATHS])
     assert told == [], "\n".join(told)
 
 

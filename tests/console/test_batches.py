@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
-from tests.console.conftest import Person
+from playwright.async_api import Page, expect
+from tests.console.conftest import Deployment, Person, sign_in_somebody
 from tests.gateway import request_line, until
+
+from ebbtide.accounts.roles import Role
 
 
 def lines(count: int, text: str = "Hello") -> list[dict[str, object]]:
@@ -75,6 +77,42 @@ async def test_a_batch_runs_to_its_end_before_ones_eyes(person: Person) -> None:
     await expect(page.get_by_text("Completed").first).to_be_visible()
     await expect(page.get_by_role("button", name="Download results")).to_be_visible()
     await expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
+
+
+async def test_a_window_that_closes_first_is_warned_of_while_one_looks(person: Person) -> None:
+    page, upstream = person.page, person.deployment.upstream
+    slow = [request_line(f"slow{number}", text="behave:latency=3600") for number in range(3)]
+    batch = await person.batch([request_line("quick"), *slow], "Too late")
+    await person.open(f"/batches/{batch}")
+    await expect(page.get_by_text("1 succeeded")).to_be_visible()
+    await expect(page.get_by_text("the window closes first")).to_have_count(0)
+    async with person.deployment.database.transaction() as conn:
+        await conn.execute(
+            "update batch_jobs set in_progress_at = now() - interval '1 h', expires_at = now() + interval '1 h' "
+            "where id = $1",
+            batch,
+        )
+    await expect(page.get_by_text("the window closes first")).to_be_visible()
+    await expect(page.get_by_text(re.compile("in [23] h"))).to_be_visible()
+    await person.call("POST", f"/v1/batches/{batch}/cancel")
+    upstream.hurry()
+    await person.ended(batch)
+    await expect(page.get_by_text("the window closes first")).to_have_count(0)
+
+
+async def test_somebody_elses_requests_are_not_shown_where_they_are_not_kept(
+    deployment: Deployment, window: Page
+) -> None:
+    somebody = await sign_in_somebody(deployment, window, Role.INTERNAL)
+    batch = await somebody.batch([request_line("theirs", text="a secret of theirs")])
+    await somebody.ended(batch)
+    admin = await sign_in_somebody(deployment, window, Role.ADMIN)
+    await admin.open(f"/batches/{batch}")
+    await expect(window.get_by_text("only outcomes are shown")).to_be_visible()
+    await window.get_by_role("button", name="theirs").click()
+    await expect(window.get_by_label("Request of theirs")).to_have_count(0)
+    await expect(window.get_by_text("a secret of theirs")).to_have_count(0)
+    await expect(window.get_by_role("button", name="Retry")).to_have_count(0)
 
 
 async def test_a_request_and_its_answer_stand_side_by_side_and_errors_are_counted(person: Person) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from playwright.async_api import FilePayload, Page, Route, expect
-from tests.console.conftest import Person
+from tests.console.conftest import PASSWORD, Person
 from tests.console.test_pages import faults
 from tests.gateway import request_line
 
@@ -307,6 +308,93 @@ async def test_an_outcome_that_is_unknown_for_a_day_stops_and_asks(person: Perso
     assert len(await batches_of(person)) == 1
 
 
+async def test_the_first_step_tells_of_an_outcome_that_nobody_knows_any_more(person: Person) -> None:
+    page = person.page
+    await ready(person, jsonl([bare("a")]))
+    await page.route(SUBMISSIONS, lambda route: route.abort())
+    await submit(page)
+    await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    await page.unroute(SUBMISSIONS)
+    await page.evaluate(_A_DAY_AGO)
+    await page.reload()
+    await expect(page.get_by_text("cannot be known any more")).to_be_visible()
+    await expect(page.get_by_role("link", name="Look at your batches")).to_be_visible()
+    assert await batches_of(person) == []
+    await page.get_by_role("button", name="I have looked: forget it").click()
+    await expect(page.get_by_text("cannot be known any more")).to_have_count(0)
+
+
+async def test_a_submission_under_way_in_another_tab_is_told_as_such(person: Person) -> None:
+    page, other = person.page, await person.page.context.new_page()
+    await ready(person, jsonl([bare("a")]))
+    held: asyncio.Queue[Route] = asyncio.Queue()
+    await page.route("**/v1/files", held.put)
+    await submit(page)
+    upload = await held.get()
+    await other.goto(f"{person.deployment.url}/console{NEW}")
+    await expect(other.get_by_text("“rivers” is being submitted in another tab")).to_be_visible()
+    await upload.continue_()
+    await expect(page).to_have_url(ON_A_BATCH)
+    await expect(other.get_by_text("is being submitted in another tab")).to_have_count(0)
+    assert len(await batches_of(person)) == 1
+
+
+async def test_without_a_key_a_file_is_stored_and_checked_and_submitting_leads_to_the_keys(person: Person) -> None:
+    page = person.page
+    none = {"object": "list", "data": [], "has_more": False, "first_id": None, "last_id": None}
+    await page.route("**/user/keys?*", lambda route: route.fulfill(json=none))
+    await ready(person, jsonl([bare("a")]))
+    await expect(page.get_by_text("A batch runs under an API key and you have none")).to_be_visible()
+    await expect(page.get_by_role("button", name=re.compile("^Submit"))).to_be_disabled()
+    await page.get_by_role("link", name="make one").click()
+    await expect(page.get_by_role("heading", name="API keys")).to_be_visible()
+    assert len(await files_of(person)) == 1
+    assert await batches_of(person) == []
+
+
+async def test_back_leads_a_step_back_and_a_reload_or_a_new_session_finds_the_file_again(person: Person) -> None:
+    page = person.page
+    await ready(person, jsonl([bare("a")]))
+    here = page.get_by_role("list", name="Steps").locator("[aria-current=step]")
+    await page.go_back()
+    await expect(here).to_have_text("2. Configure")
+    await page.go_back()
+    await expect(here).to_have_text("1. Upload data")
+    await expect(page.get_by_role("button", name="Configure")).to_be_visible()
+    await page.go_forward()
+    await page.get_by_label("Description").fill("Something else")
+    await page.go_forward()  # what was checked is not this any more
+    await expect(here).to_have_text("2. Configure")
+    await page.reload()
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("rivers")
+    async with person.deployment.database.transaction() as conn:
+        await conn.execute("delete from sessions where account_id = $1", person.account_id)
+    await page.get_by_role("button", name="Check every line").click()
+    await expect(page.get_by_text("Your session has ended")).to_be_visible()
+    await page.get_by_label("Name").fill(person.name)
+    await page.locator("input[autocomplete=current-password]").fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("rivers")
+    await check(page)
+    await choose_another(page)
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("lakes")
+    assert sorted(file["filename"] for file in await files_of(person)) == ["lakes.jsonl", "rivers.jsonl"]
+
+
+async def choose_another(page: Page) -> None:
+    for _ in range(2):
+        await page.get_by_role("button", name="Back").click()
+    await choose(page, jsonl([bare("b")]), "lakes.jsonl")
+    await configure(page)
+
+
+async def test_a_batch_of_direct_requests_cannot_be_copied(person: Person) -> None:
+    batch = await person.batch([request_line("a")])
+    await person.open(f"{NEW}?from={batch}")
+    await expect(person.page.get_by_role("alert")).to_contain_text("can be copied")
+    await expect(person.page.get_by_label("The file of requests")).to_be_attached()
+
+
 async def test_what_changed_since_the_check_is_refused_and_checked_again(person: Person) -> None:
     page = person.page
 
@@ -386,3 +474,18 @@ async def measured(page: Page, width: int) -> list[Any]:
     """Serious faults, and whether the page is wider than its window."""
     wide = await page.evaluate("document.documentElement.scrollWidth")
     return [*await faults(page), *([] if wide <= width else [("too wide", wide)])]
+
+
+async def test_the_keyboard_leads_through_the_steps(person: Person) -> None:
+    page = person.page
+    await person.open(NEW)
+    await choose(page, jsonl([bare("a")]))
+    steps = page.get_by_role("list", name="Steps").get_by_role("listitem")
+    await page.get_by_role("button", name="Configure").press("Enter")
+    await expect(steps.nth(1)).to_be_focused()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_label("Name", exact=True)).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(steps.nth(2)).to_be_focused()
+    await page.get_by_role("button", name="Back").press("Enter")
+    await expect(steps.nth(1)).to_be_focused()

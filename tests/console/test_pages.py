@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -23,12 +28,16 @@ PATHS = (
     "/account",
     "/no-such-page",
 )
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+Then = Callable[[Page], Awaitable[None]]
+_TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+_OF_COLOUR = ("color-contrast", "link-in-text-block")  # what a scheme decides; all else is the same in both
 _SERIOUS = ("serious", "critical")
-_RUN = """async () => {
-    const found = await axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']});
+_RUN = """async (only) => {
+    const found = await axe.run(document, {runOnly: only, resultTypes: ['violations']});
     return found.violations.map(({id, impact, nodes}) => ({id, impact, nodes: nodes.map((one) => one.html)}));
 }"""
+Scheme = Literal["light", "dark"]
+_SCHEMES: tuple[tuple[Scheme, tuple[str, ...]], ...] = (("light", _TAGS), ("dark", _OF_COLOUR))
 
 
 async def faults(page: Page) -> list[Any]:
@@ -36,35 +45,50 @@ async def faults(page: Page) -> list[Any]:
     session = await page.context.new_cdp_session(page)
     await session.send("Runtime.evaluate", {"expression": AXE.read_text()})
     found: list[Any] = []
-    for scheme in SCHEMES:
+    for scheme, only in _SCHEMES:
         await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         await expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
-        found += [(scheme, fault) for fault in await page.evaluate(_RUN) if fault["impact"] in _SERIOUS]
+        found += [(scheme, fault) for fault in await page.evaluate(_RUN, list(only)) if fault["impact"] in _SERIOUS]
     return found
+
+
+async def faults_of_pages(person: Person, paths: Iterable[str], then: Then | None = None) -> list[str]:
+    """The same of pages that are looked at in two tabs side by side; `then` does something on each first."""
+    left = list(paths)
+    told: list[str] = []
+
+    async def look(page: Page) -> None:
+        while left:
+            path = left.pop(0)
+            await page.goto(f"{person.deployment.url}/console{path}")
+            await expect(page.get_by_role("heading", level=1)).to_be_visible()
+            await expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+            if then is not None:
+                await then(page)
+            told.extend(f"{path} ({scheme}): {fault}" for scheme, fault in await faults(page))
+
+    await asyncio.gather(look(person.page), look(await person.page.context.new_page()))
+    return told
 
 
 async def test_axe_finds_no_serious_fault(person: Person) -> None:
     page = person.page
     batch = await person.batch([request_line("good"), request_line("bad", text="behave:status=400")], "Mixed")
     await person.ended(batch)
-    await page.emulate_media(reduced_motion="reduce")
-    found = {}
-    for path in PATHS:
-        await person.open(path.format(batch=batch))
-        await expect(page.get_by_role("heading", level=1)).to_be_visible()
-        await expect(page.get_by_role("status", name="Loading")).to_have_count(0)
-        if "{batch}" in path:
-            await page.get_by_role("button", name="good").click()
-        found[path] = await faults(page)
+
+    async def open_a_request(of: Page) -> None:
+        if of.url.endswith(batch):
+            await of.get_by_role("button", name="good").click()
+
+    told = await faults_of_pages(person, [path.format(batch=batch) for path in PATHS], open_a_request)
     await person.open("/keys")
     await page.get_by_role("button", name="New key").click()
     await expect(page.get_by_role("dialog")).to_be_visible()
-    found["new key"] = await faults(page)
+    told += [f"new key: {fault}" for fault in await faults(page)]
     await page.context.clear_cookies()
     await person.open("/")
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    found["sign in"] = await faults(page)
-    told = [f"{path} ({scheme}): {fault}" for path, faults in found.items() for scheme, fault in faults]
+    told += [f"sign in: {fault}" for fault in await faults(page)]
     assert told == [], "\n".join(told)
 
 
@@ -122,6 +146,34 @@ async def test_snippets_name_this_gateway_and_the_chosen_model(person: Person) -
     await page.get_by_text("Submit a batch").click()
     await page.get_by_role("tab", name="OpenAI SDK").click()
     await expect(page.locator("pre")).to_contain_text("client.batches.create")
+
+
+async def test_the_snippets_in_python_run_as_they_are(person: Person) -> None:
+    page = person.page
+    await person.open("/quickstart")
+    snippets: list[str] = []
+    for task, name, words in (
+        ("Ask a model", "OpenAI", "client.chat.completions.create"),
+        ("Ask a model", "Anthropic", "client.messages.create"),
+        ("Ask a model", "Google", "client.models.generate_content"),
+        ("Submit a batch", "OpenAI", "client.batches.create"),
+        ("Submit a batch", "Google", "types.InlinedRequest"),
+    ):
+        await page.get_by_text(task).click()
+        await page.get_by_role("tab", name=f"{name} SDK").click()
+        await expect(page.locator("pre")).to_contain_text(words)
+        snippets.append(await page.locator("pre").inner_text())
+    environ = {**os.environ, "EBBTIDE_API_KEY": person.key}
+    process = await asyncio.create_subprocess_exec(  # one for all, since loading the SDKs takes longest
+        *(sys.executable, "-c", "\n".join(snippets)), env=environ, stdout=PIPE, stderr=PIPE
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    *answers, first, second = out.decode().splitlines()
+    assert len(answers) == 3
+    for url in (first, second):
+        await page.goto(url)
+        await expect(page.get_by_role("heading", name="Rivers")).to_be_visible()
 
 
 async def test_use_is_told_by_day_model_and_key(person: Person) -> None:

@@ -95,6 +95,13 @@ async def test_older_builds_may_go_on_where_a_newer_one_only_added(empty: Databa
 async def test_a_step_that_says_nothing_leaves_older_builds_behind() -> None:
     assert _SECOND.oldest_build == 2
     assert Migration(7, "more", "create table x (n int);\n" + _BESIDE_FIRST).oldest_build == 1
+    assert Migration(7, "more", f"{_BESIDE_FIRST.removesuffix('.')}: they look at no x.").oldest_build == 1
+
+
+@pytest.mark.parametrize("step", MIGRATIONS[1:], ids=lambda step: step.name)
+def test_every_step_lets_an_older_build_run_beside_it(step: Migration) -> None:
+    """So that processes are upgraded one after the other (docs/upgrading.md)."""
+    assert step.oldest_build < step.number
 
 
 async def test_a_history_that_was_begun_without_the_column(empty: Database) -> None:

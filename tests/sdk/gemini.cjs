@@ -1,6 +1,6 @@
-// Google's own SDK for Node against the gateway at BASE_URL: content whole and streamed, a function, embeddings, a count
-// of models, a batch of inline requests and one from a file. Prints what it saw as JSON.
-const { GoogleGenAI } = require("@google/genai");
+// Google's own SDK for Node, of the package that SDK names, against the gateway at BASE_URL: content whole and streamed,
+// a function, embeddings, the models, a batch of inline requests and one from a file. Prints what it saw as JSON.
+const { GoogleGenAI } = require(process.env.SDK);
 
 const client = new GoogleGenAI({ apiKey: process.env.API_KEY, httpOptions: { baseUrl: process.env.BASE_URL } });
 const model = process.env.MODEL;
@@ -14,6 +14,15 @@ async function ended(name) {
   return job;
 }
 
+async function calledFunction() {
+  const tools = [{ functionDeclarations: [{ name: "weather", description: "Tells it" }] }];
+  const chat = client.chats.create({ model: process.env.TOOL_MODEL, config: { tools } });
+  const [call] = (await chat.sendMessage({ message: "And Oslo?" })).functionCalls;
+  const response = { id: call.id, name: call.name, response: { output: "mild" } };
+  const answer = await chat.sendMessage({ message: { functionResponse: response } });
+  return { name: call.name, args: call.args, text: answer.text };
+}
+
 async function main() {
   const seen = {};
   const whole = await client.models.generateContent({ model, contents: "Hello" });
@@ -24,6 +33,7 @@ async function main() {
   }
   const embedded = await client.models.embedContent({ model: process.env.EMBED_MODEL, contents: ["a", "b"] });
   seen.vectors = embedded.embeddings.length;
+  seen.called = await calledFunction();
   seen.models = [];
   for await (const one of await client.models.list({ config: { pageSize: 1 } })) seen.models.push(one.name);
   try {

@@ -1,4 +1,6 @@
-"""An old google-genai against the gateway at BASE_URL: content, a stream, vectors, batches both ways. Writes JSON."""
+"""An old google-genai against the gateway at BASE_URL: content, a stream, a function, vectors, both kinds of batches.
+Writes JSON.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,16 @@ def ended(name: str) -> Any:
     return job
 
 
+def called_function() -> dict[str, Any]:
+    declared: Any = [{"name": "weather", "description": "Tells it"}]
+    tools: Any = [types.Tool(function_declarations=declared)]
+    chat = client.chats.create(model=os.environ["TOOL_MODEL"], config=types.GenerateContentConfig(tools=tools))
+    [call] = chat.send_message("And Oslo?").function_calls or []
+    response = types.FunctionResponse(id=call.id, name=call.name, response={"output": "mild"})
+    answer = chat.send_message(types.Part(function_response=response))
+    return {"name": call.name, "args": call.args, "text": answer.text}
+
+
 def online() -> dict[str, Any]:
     whole = client.models.generate_content(model=MODEL, contents="Hello")
     chunks = client.models.generate_content_stream(model=MODEL, contents="Hello")
@@ -33,6 +45,7 @@ def online() -> dict[str, Any]:
         "whole": whole.text,
         "streamed": "".join(chunk.text or "" for chunk in chunks),
         "vectors": len(vectors or []),
+        "called": called_function(),
         "models": [model.name for model in client.models.list(config={"page_size": 1})],
     }
 

@@ -14,7 +14,7 @@ export const queries = new QueryClient({
       networkMode: 'always',
       staleTime: 2_000,
       placeholderData: keepPreviousData,
-      retry: (failures, error) => failures < 3 && !(error instanceof ApiError && ONCE.has(error.status)),
+      retry: (failures, error) => failures < 3 && error instanceof ApiError && !ONCE.has(error.status),
     },
     mutations: { networkMode: 'always', retry: false },
   },

@@ -10424,8 +10424,8 @@ export interface operations {
                 limit?: number;
                 /** @description Oldest or newest first */
                 order?: "asc" | "desc";
-                /** @description Only files of this purpose */
-                purpose?: string;
+                /** @description Only files of this purpose; there are none of most */
+                purpose?: "batch" | "batch_output" | "assistants" | "assistants_output" | "evals" | "fine-tune" | "fine-tune-results" | "user_data" | "vision";
             };
             header?: never;
             path?: never;

@@ -8,5 +8,5 @@ interface AmountProps extends Pick<NumberInputProps, 'label' | 'description'> {
 }
 
 export function Amount(props: AmountProps) {
-  return <NumberInput {...props} min={0} decimalScale={6} prefix="$" hideControls onChange={(value) => props.onChange(String(value))} />;
+  return <NumberInput {...props} allowNegative={false} decimalScale={6} prefix="$" hideControls onChange={(value) => props.onChange(String(value))} />;
 }

@@ -4,7 +4,9 @@ import { IconChevronLeft, IconChevronRight } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 import { useNavigate } from 'react-router';
 
+import { count } from './format';
 import css from './parts.module.css';
+import type { UrlState } from './useUrlState';
 
 export interface Column<Row> {
   name: string;
@@ -42,9 +44,11 @@ export function DataTable<Row>(props: {
               key={props.rowKey(row)}
               className={props.rowTo === undefined ? undefined : css.linked}
               onClick={(event) => {
-                // The row is for the mouse; its link, which the keyboard finds, is in the first cell.
-                const inner = (event.target as HTMLElement).closest('a, button, input');
-                if (props.rowTo !== undefined && inner === null) void navigate(props.rowTo(row));
+                // The row is for the mouse; its link, which the keyboard finds, is in the first cell. Whoever has drawn
+                // over words of it wants to copy them.
+                const inner = event.target instanceof Element && event.target.closest('a, button, input') !== null;
+                const drawn = window.getSelection()?.type === 'Range';
+                if (props.rowTo !== undefined && !inner && !drawn) void navigate(props.rowTo(row));
               }}
             >
               {props.columns.map((column) => (
@@ -60,17 +64,23 @@ export function DataTable<Row>(props: {
   );
 }
 
-/** Leads through the pages of a list that is read by cursor. */
-export function Pager(props: { shown: string; onBack: (() => void) | null; onNext: (() => void) | null }) {
-  if (props.onBack === null && props.onNext === null) return null;
+/** Where the next page of a list begins; null: this is the last one. */
+export function nextOf(page: { has_more: boolean; last_id?: string | null }): string | null {
+  return page.has_more ? (page.last_id ?? null) : null;
+}
+
+/** Leads through the pages of a list that is read by cursor. `order`: which entries come first. */
+export function Pager(props: { url: UrlState; shown: number; order: string; next: string | null }) {
+  const { url, next } = props;
+  if (url.goBack === null && next === null) return null;
   return (
     <Group justify="space-between" mt="sm">
-      <span className={css.sub}>{props.shown}</span>
+      <span className={css.sub}>{`${count(props.shown)} shown, ${props.order}`}</span>
       <Group gap="xs">
-        <Button variant="default" size="xs" leftSection={<IconChevronLeft size={14} />} disabled={props.onBack === null} onClick={() => props.onBack?.()}>
+        <Button variant="default" size="xs" leftSection={<IconChevronLeft size={14} />} disabled={url.goBack === null} onClick={() => url.goBack?.()}>
           Previous
         </Button>
-        <Button variant="default" size="xs" rightSection={<IconChevronRight size={14} />} disabled={props.onNext === null} onClick={() => props.onNext?.()}>
+        <Button variant="default" size="xs" rightSection={<IconChevronRight size={14} />} disabled={next === null} onClick={() => next !== null && url.goAfter(next)}>
           Next
         </Button>
       </Group>

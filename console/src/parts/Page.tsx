@@ -4,10 +4,15 @@ import { type ReactNode, useEffect } from 'react';
 
 import css from './parts.module.css';
 
-export function Page(props: { title: string; lead?: ReactNode; actions?: ReactNode; children: ReactNode }) {
+/** What the tab is called. */
+export function useTitle(title: string): void {
   useEffect(() => {
-    document.title = `${props.title} · Ebbtide`;
-  }, [props.title]);
+    document.title = `${title} · Ebbtide`;
+  }, [title]);
+}
+
+export function Page(props: { title: string; lead?: ReactNode; actions?: ReactNode; children: ReactNode }) {
+  useTitle(props.title);
   return (
     <div className={css.page}>
       <header className={css.header}>

@@ -1,5 +1,5 @@
 /** Filters and the page of a list, kept in the URL: shareable, and the browser's back button undoes them. */
-import { useCallback } from 'react';
+import { useCallback, useEffect, useRef } from 'react';
 import { useLocation, useNavigate, useSearchParams } from 'react-router';
 
 export interface UrlState {
@@ -16,20 +16,21 @@ export function useUrlState(): UrlState {
   const navigate = useNavigate();
   const location = useLocation();
   const after = params.get('after') ?? undefined;
+  // What the URL is about to be: two changes before it is drawn again must not undo each other.
+  const wanted = useRef(params);
+  useEffect(() => {
+    wanted.current = params;
+  }, [params]);
   const set = useCallback(
     (changes: Record<string, string>) => {
-      setParams(
-        (before) => {
-          const next = new URLSearchParams(before);
-          next.delete('after');
-          for (const [name, value] of Object.entries(changes)) {
-            if (value === '') next.delete(name);
-            else next.set(name, value);
-          }
-          return next;
-        },
-        { replace: true },
-      );
+      const next = new URLSearchParams(wanted.current);
+      next.delete('after');
+      for (const [name, value] of Object.entries(changes)) {
+        if (value === '') next.delete(name);
+        else next.set(name, value);
+      }
+      wanted.current = next;
+      setParams(next, { replace: true });
     },
     [setParams],
   );

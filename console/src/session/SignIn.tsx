@@ -3,12 +3,14 @@ import { Button, PasswordInput, Stack, Text, TextInput, Title } from '@mantine/c
 import { type FormEvent, useState } from 'react';
 
 import { Mark } from '../app/Mark';
+import { useTitle } from '../parts/Page';
 import { Loading, Note, Problem } from '../parts/states';
 import { hadSession, useClaimSetup, useSetup, useSignIn } from './load';
 import css from './session.module.css';
 
 export function SignIn() {
   const setup = useSetup();
+  useTitle(setup.data?.open === true ? 'Set-up' : 'Sign in');
   return (
     <main className={css.frame}>
       <div className={css.panel}>

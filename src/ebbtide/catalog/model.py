@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from ebbtide.accounts.roles import Role
@@ -21,14 +21,30 @@ ModelType = Literal["chat", "embedding"]
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "host.docker.internal"})
 
 
+class Rates(NamedTuple):
+    """Picodollars for one token."""
+
+    input: int
+    output: int
+    cached_input: int
+    cache_write: int
+
+
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """USD per million tokens, each with at most six decimals."""
+    """USD per million tokens, each with at most six decimals; a token then costs whole picodollars (1e-12 USD), which
+    `rates` holds.
+    """
 
     input: Decimal
     output: Decimal
     cached_input: Decimal
     cache_write: Decimal
+    rates: Rates = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        prices = (self.input, self.output, self.cached_input, self.cache_write)
+        object.__setattr__(self, "rates", Rates(*(int(price.scaleb(6)) for price in prices)))
 
 
 FREE = Pricing(Decimal(0), Decimal(0), Decimal(0), Decimal(0))

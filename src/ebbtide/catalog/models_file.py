@@ -146,10 +146,12 @@ class _Builder:
     def _pricing(self, entry: PricingEntry | None, path: str) -> Pricing:
         if entry is None:
             return FREE
-        for key in ("input", "output", "cached_input", "cache_write"):
-            price = getattr(entry, key)
-            if price is not None and not is_price(price):
-                self._refuse(f"{path}.{key}", "must be 0 or more and below a million USD, with at most six decimals")
+        prices = {key: getattr(entry, key) for key in ("input", "output", "cached_input", "cache_write")}
+        bad = [key for key, price in prices.items() if price is not None and not is_price(price)]
+        for key in bad:
+            self._refuse(f"{path}.{key}", "must be 0 or more and below a million USD, with at most six decimals")
+        if bad:
+            return FREE
         return Pricing(
             input=entry.input,
             output=entry.output,

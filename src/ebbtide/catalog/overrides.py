@@ -62,4 +62,4 @@ async def _store(conn: Connection, name: tuple[str, str], override: Override, wh
 
 def _check_weight(weight: float | None) -> None:
     if weight is not None and not (math.isfinite(weight) and 0 <= weight <= MOST_WEIGHT):
-        raise InvalidRequest("weight must be a number, 0 or more", param="weight")
+        raise InvalidRequest(f"weight must be a number from 0 to {MOST_WEIGHT:,.0f}", param="weight")

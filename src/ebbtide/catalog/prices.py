@@ -9,7 +9,6 @@ from ebbtide.dialects.values import Usage
 
 MAX_PRICE_DECIMALS = 6
 _EXACT = Context(prec=80)
-_PICODOLLAR = Decimal("1e-12")
 _ONE = Decimal(1)
 _BYTES_PER_TOKEN = 3
 
@@ -19,17 +18,18 @@ def cost(pricing: Pricing, usage: Usage, factor: Decimal = _ONE) -> Decimal:
 
     Exact for prices of up to six decimals; a factor that leaves fractions of a picodollar rounds half to even.
     """
+    rates = pricing.rates
     cached = min(usage.cached_tokens, usage.input_tokens)
     written = min(usage.cache_write_tokens, usage.input_tokens - cached)
-    total = _EXACT.multiply(Decimal(usage.input_tokens - cached - written), pricing.input)
-    if cached:
-        total = _EXACT.add(total, _EXACT.multiply(Decimal(cached), pricing.cached_input))
-    if written:
-        total = _EXACT.add(total, _EXACT.multiply(Decimal(written), pricing.cache_write))
-    total = _EXACT.add(total, _EXACT.multiply(Decimal(usage.output_tokens), pricing.output))
+    picodollars = Decimal(
+        (usage.input_tokens - cached - written) * rates.input
+        + cached * rates.cached_input
+        + written * rates.cache_write
+        + usage.output_tokens * rates.output
+    )
     if factor != _ONE:
-        total = _EXACT.multiply(total, factor)
-    return _EXACT.scaleb(total, -6).quantize(_PICODOLLAR, ROUND_HALF_EVEN, _EXACT)
+        picodollars = _EXACT.multiply(picodollars, factor).to_integral_value(ROUND_HALF_EVEN)
+    return _EXACT.scaleb(picodollars, -12)
 
 
 def may_cost(model: Model, request_bytes: int, max_tokens: int | None, factor: Decimal = _ONE) -> Decimal:

@@ -14,7 +14,8 @@ from ebbtide.catalog.source import FileSource
 from ebbtide.cli.findings import Finding, bad, ok, warn
 from ebbtide.config import Config
 from ebbtide.dispatch.kinds import headers_of, models_url
-from ebbtide.dispatch.send import Broken, Sender
+from ebbtide.dispatch.receive import Broken
+from ebbtide.dispatch.send import Sender
 from ebbtide.errors import SetupError
 
 _SHOWN: Final = 5

@@ -33,6 +33,11 @@ class EventReader(Generic[Read]):
         """What the data of one event say."""
         raise NotImplementedError
 
+    def take(self, event: bytes) -> Iterable[Read]:
+        """What an event gives, which has no blank line."""
+        data = data_of(event)
+        return self.read(data) if data and not self.done else ()
+
     def is_whole(self) -> bool:
         """Whether only the word that ends the stream is missing."""
         return False
@@ -57,11 +62,8 @@ class EventReader(Generic[Read]):
     def _read_all(self, events: Sequence[bytes]) -> list[Read]:
         given: list[Read] = []
         for event in events:
-            data = data_of(event)
-            if not data or self.done:
-                continue
             try:
-                given += self.read(data)
+                given += self.take(event)
             except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
                 self.error = UpstreamError(MALFORMED)
             if self.error is not None:

@@ -6,7 +6,6 @@ may already have begun to generate. A refusal (401, 429) proves that it has not:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
@@ -68,7 +67,7 @@ class Course:
         self._left = list(routes)
         self._timeouts = timeouts
         self._stand = stand
-        self._keys_tried: Counter[str] = Counter()
+        self._keys_tried: dict[str, int] = {}
         self._failed: list[Failed] = []
         self._lost = 0
 
@@ -150,8 +149,8 @@ class Course:
     def _has_another_key(self, way: Way, failed: Failed) -> bool:
         if failed.status not in (401, 429):
             return False
-        self._keys_tried[way.route.id] += 1
-        return self._keys_tried[way.route.id] < len(way.standing.keys)
+        tried = self._keys_tried[way.route.id] = self._keys_tried.get(way.route.id, 0) + 1
+        return tried < len(way.standing.keys)
 
 
 def _endpoint(route: Route) -> str:

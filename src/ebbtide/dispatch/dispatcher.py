@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import lru_cache
 from random import Random
 from typing import Final, TypeAlias
@@ -25,9 +25,10 @@ from ebbtide.dispatch.kinds import headers_from, wire_of
 from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Source, Timeouts
 from ebbtide.dispatch.plan import moved_first, nothing_planned, plan_routes, usable_routes
 from ebbtide.dispatch.race import race
+from ebbtide.dispatch.receive import Broken, Opened, Reply
 from ebbtide.dispatch.replies import Asked, judge, judge_broken, unsupported
 from ebbtide.dispatch.rules import Rules
-from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
+from ebbtide.dispatch.send import Request, Sender
 from ebbtide.dispatch.standing import RouteHealth, Standings
 from ebbtide.dispatch.streaming import Streaming
 from ebbtide.dispatch.translation import body_for
@@ -76,8 +77,12 @@ class Dispatcher:
         if isinstance(course, Failed):
             return course
         course.departure = departure or course.departure
-        with self._counted(call):
+        counted = (call.model.id, call.source)
+        self.in_flight[counted] += 1
+        try:
             outcome = await self._ask(course, self._post)
+        finally:
+            self.in_flight[counted] -= 1
         assert not isinstance(outcome, Streaming)
         return outcome
 
@@ -89,7 +94,9 @@ class Dispatcher:
             yield course
             return
         course.departure = departure or course.departure
-        with self._counted(call):
+        counted = (call.model.id, call.source)
+        self.in_flight[counted] += 1
+        try:
             begun = await self._ask(course, self._open)
             assert not isinstance(begun, Answered)
             try:
@@ -97,6 +104,8 @@ class Dispatcher:
             finally:
                 if isinstance(begun, Streaming):
                     await begun.close()
+        finally:
+            self.in_flight[counted] -= 1
 
     def is_able(self, model: Model, source: Source) -> bool:
         """Whether a route of the model could take a call at once."""
@@ -125,15 +134,6 @@ class Dispatcher:
         """These are the models now: what is known of any other route is forgotten once nothing runs on it."""
         self._standings.retain(models)
 
-    @contextmanager
-    def _counted(self, call: Call) -> Iterator[None]:
-        counted = (call.model.id, call.source)
-        self.in_flight[counted] += 1
-        try:
-            yield
-        finally:
-            self.in_flight[counted] -= 1
-
     def _course(self, call: Call) -> Course | Failed:
         model = call.model
         routes = plan_routes(model, call.source, self._rng)
@@ -142,7 +142,8 @@ class Dispatcher:
         now = self._monotonic()
         if len(routes) > 1:
             routes = self._preferred(routes, call, now)
-        timeouts = _limited(call.timeouts, self._timeouts, model.time_limits)
+        given, own = call.timeouts, model.time_limits
+        timeouts = (given or self._timeouts) if own is None else _limited(given, self._timeouts, own)
         return Course(call, routes, timeouts, lambda route: self._standings.of(model, route), now)
 
     def _preferred(self, routes: Sequence[Route], call: Call, now: float) -> Sequence[Route]:
@@ -255,16 +256,16 @@ class Dispatcher:
 
     def _leave(self, course: Course, way: Way, failed: Failed | None) -> None:
         """A call to a route has ended."""
-        call, rules, now = course.call, self._rules(), self._monotonic()
-        way.standing.leave(way.entered, failed, now, rules.breaker)
+        call, now = course.call, self._monotonic()
+        way.standing.leave(way.entered, failed, now, self._rules)
         if failed is not None:
             self._failures.note(call.model.id, failed)
         if call.caller is None or len(call.model.routes) == 1:
             return
         if failed is not None:
             self._affinity.drop(call.caller, call.model.id, way.route.id)
-        elif rules.affinity_seconds:
-            self._affinity.keep(call.caller, call.model.id, way.route.id, now + rules.affinity_seconds)
+        elif seconds := self._rules().affinity_seconds:
+            self._affinity.keep(call.caller, call.model.id, way.route.id, now + seconds)
 
     async def _judge(self, reply: Reply | Broken, asked: Asked) -> Outcome:
         size = len(reply.body) if isinstance(reply, Reply) else 0
@@ -279,14 +280,12 @@ def _request(call: Call, way: Way, body: bytes) -> Request:
 
 
 @lru_cache(maxsize=256)
-def _limited(given: Timeouts | None, default: Timeouts, own: TimeLimits | None) -> Timeouts:
+def _limited(given: Timeouts | None, default: Timeouts, own: TimeLimits) -> Timeouts:
     """A call's times, or the default ones, with the model's own in their place.
 
     Of two limits for the whole the lower one holds where the call brings its own: somebody waits no longer than that.
     """
     timeouts = given or default
-    if own is None:
-        return timeouts
     total = own.total or timeouts.total
     return Timeouts(
         connect=own.connect or timeouts.connect,

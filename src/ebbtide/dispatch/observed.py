@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from decimal import Decimal
+from functools import lru_cache
 
 from prometheus_client import Counter, Histogram
 
@@ -20,7 +21,8 @@ from ebbtide.dialects.values import Usage, sum_usages
 from ebbtide.dispatch.course import Departure
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Call, Failed, Outcome, Source, charge_unknown, used
-from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
+from ebbtide.dispatch.receive import Broken, Opened, Reply
+from ebbtide.dispatch.send import Request, Sender
 from ebbtide.dispatch.streaming import Streaming
 from ebbtide.records import metrics
 from ebbtide.siblings import Sample
@@ -93,7 +95,8 @@ class _Seen:
         self._duration.observe(seconds)
         if outcome is None:
             self._count("cancelled")
-            self._unknown.inc(was_sent)
+            if was_sent:
+                self._unknown.inc()
         else:
             self._count(f"{outcome.status // 100}xx")
             self._bill(used(outcome), unknown=charge_unknown(outcome))
@@ -119,7 +122,8 @@ class _Seen:
         counter.inc()
 
     def _bill(self, usage: Usage | None, *, unknown: bool) -> None:
-        self._unknown.inc(unknown)
+        if unknown:
+            self._unknown.inc()
         if usage is None:
             return
         for kind, count in zip(_TOKEN_KINDS, _counts(usage), strict=True):
@@ -188,4 +192,9 @@ def _note(request: Request, reply: Opened | Reply | Broken, span: tracing.Span) 
 def _count(request: Request, result: str, span: tracing.Span) -> None:
     if result != "ok":
         span.fail(result)
-    metrics.UPSTREAM_CALLS.labels(_model.get(), request.route.id, result).inc()
+    _upstream_calls(_model.get(), request.route.id, result).inc()
+
+
+@lru_cache(maxsize=1024)
+def _upstream_calls(model: str, route: str, result: str) -> Counter:
+    return metrics.UPSTREAM_CALLS.labels(model, route, result)

@@ -13,9 +13,9 @@ from ebbtide.clock import Clock
 from ebbtide.dialects.openai.responses import status_told
 from ebbtide.dialects.values import MalformedAnswer, UnsayableAnswer, UpstreamError, Usage
 from ebbtide.dispatch.outcome import Answered, Call, ErrorCode, Failed, Outcome
+from ebbtide.dispatch.receive import Broken, Reply
 from ebbtide.dispatch.retry_after import queued_seconds, retry_seconds
 from ebbtide.dispatch.scrub import safe_code, scrub
-from ebbtide.dispatch.send import Broken, Reply
 from ebbtide.dispatch.translation import answer_of, error_of, usage_of
 from ebbtide.errors import InvalidRequest
 

@@ -1,7 +1,7 @@
 """Sends requests to upstreams and returns the raw answer, or how the connection failed; judges nothing.
 
 One session for the process; URL and headers of a route are prepared once. Redirects are not followed, cookies not
-kept, proxies of the environment not used. What is told apart here is what the rules of retrying rest on.
+kept, proxies of the environment not used.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import io
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import TracebackType
 from typing import Literal, TypeAlias
@@ -28,60 +27,21 @@ from ebbtide.dispatch import standin
 from ebbtide.dispatch.connections import STREAM, Connections, Use
 from ebbtide.dispatch.kinds import headers_of, url_of
 from ebbtide.dispatch.outcome import Timeouts
+from ebbtide.dispatch.receive import (
+    Broken,
+    NoFirstByte,
+    Opened,
+    Reply,
+    how_it_broke,
+    pieces_of,
+    read_answer,
+    read_safely,
+)
 from ebbtide.errors import UpstreamFailed
 
 _AT_ONCE = 256 * 1024  # a larger body goes out piece by piece
-_MAX_ERROR_BYTES = 256 * 1024
 _MAX_LIST_BYTES = 16 * 1024 * 1024
 _LIST_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=5)
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """An upstream's answer as it came. `body` is cut short for an error that is very long."""
-
-    status: int
-    body: bytes
-    retry_after: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """No whole answer. `sent` tells whether the upstream may have seen the request; `why` tells an operator more than
-    its kind does.
-    """
-
-    kind: Literal[
-        "refused",
-        "connect_timeout",
-        "reset",
-        "timeout",
-        "first_byte_timeout",
-        "gap_timeout",
-        "malformed",
-        "too_large",
-    ]
-    sent: bool
-    why: str | None = field(default=None, compare=False)
-
-    @property
-    def told(self) -> str:
-        """How it went, in words for an operator."""
-        return self.why or self.kind.replace("_", " ")
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A stream that began: raw bytes as they come. The iterator raises StreamBroken."""
-
-    pieces: AsyncGenerator[bytes, None]
-
-
-class StreamBroken(Exception):
-    """A stream ended before its end."""
-
-    def __init__(self, broken: Broken) -> None:
-        super().__init__(broken.kind)
-        self.broken = broken
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -126,9 +86,9 @@ class Sender:
             return await _ask_standin(request)
         try:
             async with await self._post(request, stream=False) as response:
-                return await _read(response, request.max_bytes)
+                return await read_answer(response, request.max_bytes)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return _how_it_broke(error)
+            return how_it_broke(error)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Opened | Reply | Broken]:
@@ -142,14 +102,14 @@ class Sender:
         try:
             response, use = await self._post_for_stream(request)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            yield _how_it_broke(error)
+            yield how_it_broke(error)
             return
         try:
             async with response:
                 if response.status == 200 and response.content_type == "text/event-stream":
-                    yield Opened(_pieces(response))
+                    yield Opened(pieces_of(response))
                 else:
-                    yield await _read_safely(response, request.max_bytes)
+                    yield await read_safely(response, request.max_bytes)
         finally:
             self._connections.let_rest(use)
 
@@ -157,9 +117,9 @@ class Sender:
         """What is answered to a GET within some seconds, up to 16 MiB."""
         try:
             async with self._open().get(url, headers=headers, timeout=_LIST_TIMEOUT, allow_redirects=False) as response:
-                return await _read(response, _MAX_LIST_BYTES)
+                return await read_answer(response, _MAX_LIST_BYTES)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return _how_it_broke(error)
+            return how_it_broke(error)
 
     async def fetch(self, url: str) -> bytes:
         """The body of a 200. Raises UpstreamFailed in words."""
@@ -171,7 +131,7 @@ class Sender:
         return reply.body
 
     async def _post(self, request: Request, *, stream: bool) -> aiohttp.ClientResponse:
-        """The answer's head. Raises what aiohttp raises, and _NoFirstByte."""
+        """The answer's head. Raises what aiohttp raises, and NoFirstByte."""
         url, headers = self._prepare(request, stream=stream)
         asked = self._open().post(
             url,
@@ -188,7 +148,7 @@ class Sender:
                 return await asked
         except TimeoutError:
             if within.expired():
-                raise _NoFirstByte from None
+                raise NoFirstByte from None
             raise
 
     async def _post_for_stream(self, request: Request) -> tuple[aiohttp.ClientResponse, Use]:
@@ -226,10 +186,6 @@ class Sender:
 _Prepared: TypeAlias = tuple[URL, CIMultiDict[str]]
 
 
-class _NoFirstByte(TimeoutError):
-    """An answer did not begin in time."""
-
-
 def _of_request(headers: CIMultiDict[str], own: Sequence[tuple[str, str]]) -> CIMultiDict[str]:
     """A route's headers, with the request's own and what tells of the request that is running."""
     told = tracing.outgoing_headers()
@@ -243,71 +199,6 @@ def _of_request(headers: CIMultiDict[str], own: Sequence[tuple[str, str]]) -> CI
 @lru_cache(maxsize=64)
 def _client_timeout(timeouts: Timeouts) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=timeouts.total, connect=timeouts.connect, sock_read=timeouts.gap)
-
-
-def _how_it_broke(error: BaseException) -> Broken:
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return Broken("connect_timeout", sent=False)
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return Broken("refused", sent=False, why="no such host")
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return Broken("refused", sent=False)
-    if isinstance(error, _NoFirstByte):
-        return Broken("first_byte_timeout", sent=True)
-    if isinstance(error, aiohttp.SocketTimeoutError):
-        return Broken("gap_timeout", sent=True)
-    if isinstance(error, TimeoutError):
-        return Broken("timeout", sent=True)
-    if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | OSError):
-        return Broken("reset", sent=True)
-    return Broken("malformed", sent=True)
-
-
-async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> Reply | Broken:
-    good = response.status == 200
-    limit = max_bytes if good else _MAX_ERROR_BYTES
-    headers = response.headers
-    length = response.content_length
-    if length is not None and length <= limit:
-        body = await response.read()
-    else:
-        body, whole = await _read_some(response, limit)
-        if not whole:
-            response.close()
-            if good:
-                return Broken("too_large", sent=True)
-    if good and headers.get("Content-Encoding", "identity") != "identity":
-        return Broken("malformed", sent=True)
-    return Reply(response.status, body, headers.get("Retry-After"))
-
-
-async def _read_some(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes, bool]:
-    """At most about `limit` bytes, and whether that was all."""
-    pieces: list[bytes] = []
-    size = 0
-    if response.content_length is not None and response.content_length > limit and response.status == 200:
-        return b"", False
-    async for piece in response.content.iter_any():
-        size += len(piece)
-        if size > limit:
-            return b"".join(pieces), False
-        pieces.append(piece)
-    return b"".join(pieces), True
-
-
-async def _read_safely(response: aiohttp.ClientResponse, max_bytes: int) -> Reply | Broken:
-    try:
-        return await _read(response, max_bytes)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        return _how_it_broke(error)
-
-
-async def _pieces(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    try:
-        async for piece in response.content.iter_any():
-            yield piece
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise StreamBroken(_how_it_broke(error)) from error
 
 
 async def _ask_standin(request: Request) -> Reply:

@@ -16,6 +16,7 @@ from ebbtide.dispatch.breaker import Breaker, BreakerRules, CircuitState
 from ebbtide.dispatch.keys import KeyPool
 from ebbtide.dispatch.limits import Limiter
 from ebbtide.dispatch.outcome import TIMED_OUT, Failed, FailureKind, trips
+from ebbtide.dispatch.rules import Rules
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +101,7 @@ class Standing:
         self.limiter.in_flight += 1
         return Pass(self.keys.take(now), self.breaker.enter(), now)
 
-    def leave(self, entered: Pass, failed: Failed | None, now: float, rules: BreakerRules) -> None:
+    def leave(self, entered: Pass, failed: Failed | None, now: float, rules: Callable[[], Rules]) -> None:
         """The call has ended, well (None) or not. A circuit that opens or closes is told to the log."""
         was_closed = self.breaker.is_closed
         self._note(entered, failed, now, rules)
@@ -110,9 +111,9 @@ class Standing:
             tell("circuit_opened" if was_closed else "circuit_closed", route=self.route_id, model=self.model_id)
         self._free()
 
-    def _note(self, entered: Pass, failed: Failed | None, now: float, rules: BreakerRules) -> None:
+    def _note(self, entered: Pass, failed: Failed | None, now: float, rules: Callable[[], Rules]) -> None:
         if failed is not None:
-            self._note_failure(entered, failed, now, rules)
+            self._note_failure(entered, failed, now, rules().breaker)
         else:
             self.breaker.succeed(probe=entered.probe)
             self.limiter.served()

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import NO_OTHERS, Failed, Others, as_error
+from ebbtide.dispatch.receive import Broken, Opened, StreamBroken
 from ebbtide.dispatch.replies import Asked, judge_broken, judge_told
-from ebbtide.dispatch.send import Broken, Opened, StreamBroken
 from ebbtide.dispatch.translation import stream_of
 from ebbtide.errors import EbbtideError
 

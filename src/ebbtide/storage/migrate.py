@@ -28,7 +28,7 @@ _LOCK_SECONDS = 2.0  # how long a step may keep others waiting behind it for a t
 _LOCK_PAUSE = 0.5
 _LOCK_TRIES = 240
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
-_BESIDE = re.compile(r"^-- Builds that know schema version (\d+) or newer may run beside it\.$", re.MULTILINE)
+_BESIDE = re.compile(r"^-- Builds that know schema version (\d+) or newer may run beside it[.:]", re.MULTILINE)
 _SQL = load_queries("ebbtide.storage", "migrate.sql")
 
 

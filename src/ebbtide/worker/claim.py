@@ -134,9 +134,6 @@ class Claimer:
         They are held before the accounts' locks are released, so that the next claim, of any model, counts them.
         """
         model, worker_no = work_round.model, work_round.worker_no
-        if not await workers_store.assert_alive(conn, worker_no):
-            raise LeaseLost(worker_no)
-        await store.lock_model(conn, model)
         offer, usage = await self._look(conn, work_round, candidates)
         room = await self._room(conn, work_round)
         if room.is_probe:
@@ -152,16 +149,21 @@ class Claimer:
             await self._take(conn, work_round, takes, offer, haul)
             self._probes[model] += room.is_probe
         wanting = shares if sum(limits.values()) < routes else [replace(share, cap=0) for share in shares]
-        kept = await self._record_slots(conn, work_round, wanting, limits, haul.works)
-        if gives_up(usage.held, worker_no, kept):
+        if gives_up(usage.held, worker_no, await self._record_slots(conn, work_round, wanting, limits, haul.works)):
             await notify(conn, WORK_CHANNEL)
         await self._holdings.tell(conn, worker_no, offer.money.limited)
         await standing_store.set_at_cap(conn, _news_of_caps(shares, usage.states))
         return limits
 
     async def _look(self, conn: Connection, work_round: Round, candidates: list[Candidate]) -> tuple[Offer, Usage]:
-        """What may be claimed from and who holds what, under the accounts' locks from here on."""
+        """What may be claimed from and who holds what, under the model's and the accounts' locks from here on.
+
+        Raises LeaseLost.
+        """
         model, moment = work_round.model, Moment(work_round.now, work_round.settings)
+        if not await workers_store.assert_alive(conn, work_round.worker_no):
+            raise LeaseLost(work_round.worker_no)
+        await store.lock_model(conn, model)
         accounts = sorted({c.account_id for c in candidates} | set(self._lanes.of_model(model)))
         states = await standing_store.lock_user_states(conn, accounts, work_round.now)
         offer = Offer(*await look_for_money(conn, candidates, self._holdings, work_round.worker_no, moment))

@@ -131,6 +131,7 @@ class Worker:
 
     async def _run_in_turn(self, first: Work) -> None:
         """Run one item after another in the same slot, and in the same task, since a new one for each is dear."""
+        structlog.contextvars.clear_contextvars()
         work: Work | None = first
         while work:
             work = await self._run(work)
@@ -157,7 +158,6 @@ class Worker:
 
     async def _traced(self, work: Work, request_id: str) -> Ended:
         """Run an item under the id that its attempt is recorded with, in what is logged and told upstream too."""
-        structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         tracing.name_request(request_id)
         with tracing.span("batch item", "internal") as span:

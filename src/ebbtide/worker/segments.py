@@ -33,12 +33,12 @@ async def pack_answers(verdicts: Sequence[Verdict]) -> list[Segment]:
         if verdict.verb != "complete":
             continue
         batch_no = verdict.done.work.batch.no
-        segment = open_segments.get(batch_no)
-        if segment is None or segment.size + verdict.answer_length > SEGMENT_BYTES:
+        segment, length = open_segments.get(batch_no), verdict.answer_length
+        if segment is None or segment.size + length > SEGMENT_BYTES:
             segment = open_segments[batch_no] = Segment(batch_no)
             segments.append(segment)
-        segment.answers.append((verdict, segment.size, verdict.answer_length))
-        segment.size += verdict.answer_length
+        segment.answers.append((verdict, segment.size, length))
+        segment.size += length
     if sum(segment.size for segment in segments) > _IN_THREAD:
         await asyncio.to_thread(_compress, segments)
     else:

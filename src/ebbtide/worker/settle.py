@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -147,8 +147,8 @@ class Settler:
             if any(v.done.work.batch.no in stopping for v in stood):
                 await notify(conn, DUTY_CHANNEL)
             await self._holdings.tell(conn, self.worker_no, less=[one.work for one in done])
-        for verdict in stood:
-            metrics.SETTLED.labels(verdict.done.work.model, verdict.verb).inc()
+        for labels, count in Counter((verdict.done.work.model, verdict.verb) for verdict in stood).items():
+            metrics.SETTLED.labels(*labels).inc(count)
         if generation == self._generation:
             self._holdings.remove(one.work for one in done)
 

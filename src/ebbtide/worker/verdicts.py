@@ -75,7 +75,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> ItemKey:
-        return self.done.work.item.batch_no, self.done.work.item.id
+        item = self.done.work.item
+        return item.batch_no, item.id
 
     @property
     def epoch(self) -> int:
@@ -192,13 +193,14 @@ def within_storage(
     stored = {no: batch.result_bytes for no, batch in batches.items()}
     kept, full = [], set()
     for verdict in verdicts:
-        batch_no = verdict.key[0]
+        batch_no = verdict.done.work.item.batch_no
         if verdict.verb == "complete" and batch_no in stored:
-            if stored[batch_no] + verdict.answer_length > limit:
+            size = stored[batch_no] + verdict.answer_length
+            if size > limit:
                 verdict = too_much(verdict)
                 full.add(batch_no)
             else:
-                stored[batch_no] += verdict.answer_length
+                stored[batch_no] = size
         kept.append(verdict)
     return kept, full | {no for no, size in stored.items() if size >= limit}
 

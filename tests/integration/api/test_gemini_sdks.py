@@ -16,16 +16,37 @@ from openai import AsyncOpenAI
 from tests.fake_upstream import FakeUpstream
 from tests.gateway import TestGateway, chat_model, embedding_model, models_file, start_gateway, until
 from tests.sdks import run_node, run_python
+from tests.vendors import Given, Vendor
 
 # How the SDK extends its HTTP client is its own affair.
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 
 
+MODELS = ["models/chat-1", "models/embed-1", "models/tools"]
+CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+
+
+def completion(finish: str, **message: Any) -> dict[str, Any]:
+    """An answer of a server of chat completions."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    return {"id": "c", "object": "chat.completion", "created": 1, "model": "inside", "choices": [choice]}
+
+
+@pytest.fixture
+async def vendor() -> AsyncIterator[Vendor]:
+    """Calls a function, then says that it is mild."""
+    async with Vendor() as vendor:
+        vendor.script.append(Given(completion("tool_calls", content=None, tool_calls=[CALL])))
+        vendor.script.append(Given(completion("stop", content="Mild.")))
+        yield vendor
+
+
 @pytest.fixture
 async def gateway(
-    database_url: str, listen_url: str, upstream: FakeUpstream, tmp_path: Path
+    database_url: str, listen_url: str, upstream: FakeUpstream, vendor: Vendor, tmp_path: Path
 ) -> AsyncIterator[TestGateway]:
-    models = models_file(tmp_path, chat_model(upstream.url), embedding_model(upstream.url))
+    tools = {"id": "tools", "routes": [{"id": "r", "kind": "openai", "base_url": vendor.url, "model": "inside"}]}
+    models = models_file(tmp_path, chat_model(upstream.url), embedding_model(upstream.url), tools)
     environ = {"BATCH_MESSAGE_BATCHES": "on"}
     async with start_gateway(database_url, models, listen_url=listen_url, environ=environ) as gateway:
         yield gateway
@@ -33,16 +54,23 @@ async def gateway(
 
 def environ(gateway: TestGateway) -> dict[str, str]:
     told = {"BASE_URL": gateway.url, "API_KEY": gateway.admin_key}
-    return told | {"MODEL": "chat-1", "EMBED_MODEL": "embed-1"}
+    return told | {"MODEL": "chat-1", "EMBED_MODEL": "embed-1", "TOOL_MODEL": "tools"}
 
 
-async def test_the_sdk_for_node(gateway: TestGateway) -> None:
-    seen = json.loads(await asyncio.to_thread(run_node, "gemini.cjs", **environ(gateway)))
+def check_called(seen: Any, vendor: Vendor) -> None:
+    assert seen["called"] == {"name": "weather", "args": {"city": "Oslo"}, "text": "Mild."}
+    assert vendor.asked[1].body["messages"][-1] == {"role": "tool", "tool_call_id": "call_1", "content": "mild"}
+
+
+@pytest.mark.parametrize("sdk", ["@google/genai", "google-genai-1"])
+async def test_the_sdk_for_node(gateway: TestGateway, vendor: Vendor, sdk: str) -> None:
+    seen = json.loads(await asyncio.to_thread(run_node, "gemini.cjs", SDK=sdk, **environ(gateway)))
+    check_called(seen, vendor)
     assert "Hello" in seen["whole"]["text"]
     assert seen["whole"]["finish"] == "STOP"
     assert seen["whole"]["usage"] > 0
     assert (seen["streamed"], seen["vectors"], seen["missing"]) == (seen["whole"]["text"], 2, 404)
-    assert seen["models"] == ["models/chat-1", "models/embed-1"]
+    assert seen["models"] == MODELS
     inline = seen["inline"]
     assert (inline["state"], inline["name"], inline["metadata"]) == ("JOB_STATE_SUCCEEDED", "node", {"key": "k"})
     assert "one" in inline["text"]
@@ -51,16 +79,13 @@ async def test_the_sdk_for_node(gateway: TestGateway) -> None:
     assert seen["files"] == []  # the batch took its result file along, and the input is deleted
 
 
-async def test_an_old_sdk(gateway: TestGateway) -> None:
+async def test_an_old_sdk(gateway: TestGateway, vendor: Vendor) -> None:
     asked = environ(gateway)
     seen = json.loads(await asyncio.to_thread(run_python, "google-genai==1.52.0", "old_genai.py", **asked))
     assert seen["version"] == "1.52.0"
+    check_called(seen, vendor)
     assert "Hello" in seen["whole"]
-    assert (seen["streamed"], seen["vectors"], seen["models"]) == (
-        seen["whole"],
-        2,
-        ["models/chat-1", "models/embed-1"],
-    )
+    assert (seen["streamed"], seen["vectors"], seen["models"]) == (seen["whole"], 2, MODELS)
     assert "one" in seen["inline"]
     assert (seen["state"], seen["key"], seen["listed"], seen["left"]) == ("JOB_STATE_SUCCEEDED", "x", 2, True)
 
@@ -99,9 +124,9 @@ async def test_three_sdks_share_an_account_a_model_and_a_gateway(gateway: TestGa
         assert common == [f"batch_{(job.name or '').removeprefix('batches/')}", message.id, made.id]
         assert [batch.id async for batch in anthropic.messages.batches.list()] == [message.id]
         assert [batch.name async for batch in await gemini.batches.list()] == [job.name]
-        assert {model.id async for model in openai.models.list()} == {"chat-1", "embed-1"}
-        assert {model.id async for model in anthropic.models.list()} == {"chat-1", "embed-1"}
-        assert {model.name async for model in await gemini.models.list()} == {"models/chat-1", "models/embed-1"}
+        assert {model.id async for model in openai.models.list()} == {"chat-1", "embed-1", "tools"}
+        assert {model.id async for model in anthropic.models.list()} == {"chat-1", "embed-1", "tools"}
+        assert {model.name async for model in await gemini.models.list()} == set(MODELS)
         [result] = [result async for result in await anthropic.messages.batches.results(message.id)]
         assert result.result.type == "succeeded"
         mine = {one.name for one in [one async for one in await gemini.files.list()]}

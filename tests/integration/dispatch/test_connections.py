@@ -13,7 +13,8 @@ import pytest
 from ebbtide.catalog.model import Route
 from ebbtide.dispatch import connections
 from ebbtide.dispatch.outcome import Timeouts
-from ebbtide.dispatch.send import Broken, Opened, Reply, Request, Sender
+from ebbtide.dispatch.receive import Broken, Opened, Reply
+from ebbtide.dispatch.send import Request, Sender
 from ebbtide.errors import UpstreamFailed
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: "

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from tests.logs import told
 
 from ebbtide.clock import SystemClock
-from ebbtide.duties import Duties, Duty
+from ebbtide.duties import Duties, Duty, repeat
 from ebbtide.errors import Unavailable
 
 
@@ -121,3 +121,16 @@ async def test_a_round_that_hangs_is_cut_off_and_told() -> None:
     assert problem is not None
     assert problem.startswith("could not be done for")
     await duties.stop()
+
+
+async def test_a_duty_that_hangs_counts_as_stuck() -> None:
+    async def hang(now: datetime) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    duty = Duty("hang", hang, interval=0.001, patience=0.0)
+    task = asyncio.create_task(repeat(duty, SystemClock(), random.Random(1)))
+    async with asyncio.timeout(5):
+        while not duty.is_stuck:  # noqa: ASYNC110  a clock, not an event
+            await asyncio.sleep(0.005)
+    task.cancel()

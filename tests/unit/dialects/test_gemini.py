@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -29,7 +31,7 @@ from ebbtide.dialects.gemini.batch import failure, parse_create, parse_line, rea
 from ebbtide.dialects.gemini.bodies import check_batched, counted, named, parse_count, parse_embeds, parse_generate
 from ebbtide.dialects.gemini.completions import Generation, write_generated
 from ebbtide.dialects.gemini.conversation import read_conversation
-from ebbtide.dialects.gemini.embeddings import read_embeds
+from ebbtide.dialects.gemini.embeddings import read_embed, read_embeds
 from ebbtide.dialects.gemini.passing import GenerationStream
 from ebbtide.dialects.gemini.schemas import json_schema
 from ebbtide.dialects.lines import common_line, line_body
@@ -126,6 +128,51 @@ def test_what_has_no_place_is_refused_by_its_path(body: Any, path: str) -> None:
     assert path in (raised.value.param or "")
 
 
+WHOLE: Any = {
+    "contents": [
+        {"parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBO"}}]},
+        {"role": "model", "parts": [{"functionCall": {"id": "a", "name": "f", "args": {}}}]},
+        {"parts": [{"functionResponse": {"id": "a", "name": "f", "response": {}}}]},
+    ],
+    "systemInstruction": {"parts": [{"text": "s"}]},
+    "tools": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT", "properties": {}}}]}],
+    "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
+    "generationConfig": {"thinkingConfig": {"includeThoughts": True}},
+    "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
+}
+EMBED: Any = {"content": {"parts": [{"text": "x"}]}}
+CREATE: Any = {"batch": {"inputConfig": {"requests": {"requests": [{"request": {}, "metadata": {}}]}}}}
+FREE = {"args", "response", "properties", "request", "metadata"}  # what is in them is the caller's, or checked later
+READERS: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
+    "generate": (WHOLE, read_conversation),
+    "count": ({"generateContentRequest": WHOLE}, lambda raw: read_conversation(counted(named(raw, "m")))),
+    "embed": (EMBED, read_embed),
+    "embeds": ({"requests": [EMBED]}, read_embeds),
+    "create": (CREATE, lambda raw: list(read_requests(parse_create(raw, 10, "m")))),
+}
+
+
+def objects_in(given: Any) -> Iterator[dict[str, Any]]:
+    """Every object in it that has members of the API's own."""
+    if isinstance(given, dict):
+        yield given
+    members = given.items() if isinstance(given, dict) else enumerate(given) if isinstance(given, list) else ()
+    for name, value in members:
+        if name not in FREE:
+            yield from objects_in(value)
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_nothing_is_dropped_wherever_it_stands(form: str) -> None:
+    whole, reader = READERS[form]
+    reader(json.dumps(whole).encode())
+    for number in range(len(list(objects_in(whole)))):
+        fuller = copy.deepcopy(whole)
+        list(objects_in(fuller))[number]["aMember"] = 1
+        with pytest.raises(InvalidRequest):
+            reader(json.dumps(fuller).encode())
+
+
 def test_thinking_and_choice() -> None:
     assert read(generationConfig={"thinkingConfig": {"thinkingBudget": 0}}).effort == "none"
     assert read(generationConfig={"thinkingConfig": {"thinkingBudget": -1}}).thinking_tokens is None
@@ -197,6 +244,10 @@ def test_a_passed_stream_ends_in_its_own_words() -> None:
     assert len(stream.feed(whole)) == 1
     stream.close()
     assert (stream.done, stream.usage) == (True, Usage(3, 0, 0, 0))
+    pretty = GenerationStream("mine")
+    assert pretty.feed(b'data: {"candidates": [\ndata: ], "modelVersion": "x"}\n\n') == [
+        b'data: {"candidates":[],"modelVersion":"mine"}\n\n'
+    ]
     cut = GenerationStream("mine")
     cut.feed(b'data: {"candidates":[{"content":{"parts":[{"text":"a"}]}}]}\n\n')
     cut.close()
@@ -209,10 +260,12 @@ def test_a_passed_stream_ends_in_its_own_words() -> None:
 
 
 def test_counting_takes_a_whole_request_too() -> None:
-    inner = {"model": "models/x", "contents": [{"parts": [{"text": "a"}]}]}
+    inner = {"model": "models/m", "contents": [{"parts": [{"text": "a"}]}]}
     body = named(json.dumps({"generate_content_request": inner}).encode(), "m")
     assert parse_count(body, STANDARD).model == "m"
     assert json.loads(counted(body)) == inner | {"model": "m"}
+    with pytest.raises(InvalidRequest, match=r"generate_content_request\.model: is another"):
+        parse_count(named(json.dumps({"generate_content_request": inner}).encode(), "n"), STANDARD)
 
 
 def test_several_texts_want_one_size() -> None:
@@ -232,6 +285,8 @@ def test_lines_of_files_become_common_ones() -> None:
     line = json.loads(bytes(common_line(memoryview(raw), "gemini", "m")))
     assert (line["custom_id"], line["url"], line["body"]["model"]) == ("k", "/v1beta/models:generateContent", "m")
     assert bytes(common_line(memoryview(b'{"body":{}}'), "gemini", "m")) == b'{"body":{}}'
+    with pytest.raises(InvalidRequest, match="metadata: belongs to inline requests"):
+        parse_line(b'{"key": "k", "request": {}, "metadata": {"a": 1}}')
 
 
 def test_a_failures_code_is_of_google_rpc() -> None:

@@ -60,6 +60,12 @@ def test_what_is_not_the_callers_affair_is_not_told(error: errors.EbbtideError) 
     assert b"secret" not in body
 
 
+def test_a_method_that_is_not_there_names_those_that_are() -> None:
+    status, headers, body = render_error(errors.MethodNotAllowed("PUT", ["GET", "HEAD"]))
+    assert (status, headers["allow"]) == (405, "GET, HEAD")
+    assert json.loads(body)["error"]["code"] == "method_not_allowed"
+
+
 def test_a_missing_key_says_how_to_sign_in() -> None:
     assert render_error(errors.Unauthenticated("m"))[1]["www-authenticate"] == "Bearer"
 

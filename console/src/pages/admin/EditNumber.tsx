@@ -41,7 +41,7 @@ export function EditNumber(props: {
       <Popover.Dropdown>
         <form onSubmit={submit}>
           <Stack gap="xs" w={250}>
-            <NumberInput label={props.label} placeholder={props.empty} description={props.help} min={0} decimalScale={props.decimals ?? 0} value={text} onChange={setText} data-autofocus />
+            <NumberInput label={props.label} placeholder={props.empty} description={props.help} allowNegative={false} decimalScale={props.decimals ?? 0} value={text} onChange={setText} data-autofocus />
             {save.error !== null && (
               <Note tone="bad" role="alert">
                 {save.error.message}

@@ -4,7 +4,7 @@ import { IconChevronDown, IconChevronRight } from '@tabler/icons-react';
 import { useState } from 'react';
 
 import { Code } from '../../parts/Copy';
-import { Pager } from '../../parts/DataTable';
+import { nextOf, Pager } from '../../parts/DataTable';
 import { FilterBar } from '../../parts/FilterBar';
 import { counted } from '../../parts/format';
 import { Empty, Note, type Tone } from '../../parts/states';
@@ -47,11 +47,7 @@ export function RequestsView(props: {
           ))}
         </div>
       )}
-      <Pager
-        shown={`${page.data.length} shown, in the order of submission`}
-        onBack={url.goBack}
-        onNext={page.has_more && page.last_id !== null ? () => url.goAfter(page.last_id as string) : null}
-      />
+      <Pager url={url} shown={page.data.length} order="in the order of submission" next={nextOf(page)} />
     </>
   );
 }

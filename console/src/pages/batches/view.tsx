@@ -92,11 +92,7 @@ export function BatchesView(props: { page: BatchPage; url: UrlState; stale: bool
       ) : (
         <>
           <DataTable label="Batches" columns={COLUMNS} rows={page.batches} rowKey={(batch) => batch.id} rowTo={(batch) => `/batches/${batch.id}`} stale={props.stale} />
-          <Pager
-            shown={`${page.batches.length} shown, newest first`}
-            onBack={url.goBack}
-            onNext={page.next === null ? null : () => url.goAfter(page.next as string)}
-          />
+          <Pager url={url} shown={page.batches.length} order="newest first" next={page.next} />
         </>
       )}
     </>

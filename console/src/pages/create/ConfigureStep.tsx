@@ -28,7 +28,7 @@ export function ConfigureStep(props: Configured & { busy: boolean; error: Error 
   return (
     <form onSubmit={check} style={{ maxWidth: 820 }}>
       <div className={own.form}>
-        <TextInput label="Name" required withAsterisk={false} maxLength={NAME_LENGTH} value={choices.name} onChange={(event) => onChange({ name: event.currentTarget.value })} data-autofocus />
+        <TextInput label="Name" required withAsterisk={false} maxLength={NAME_LENGTH} value={choices.name} onChange={(event) => onChange({ name: event.currentTarget.value })} />
         <TypeField {...props} />
         <Textarea className={own.whole} label="Description" description="Optional" autosize minRows={2} maxLength={NAME_LENGTH} value={choices.description} onChange={(event) => onChange({ description: event.currentTarget.value })} />
         {target !== null && <ModelField {...props} />}

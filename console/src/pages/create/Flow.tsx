@@ -9,62 +9,103 @@ import { useSignedIn } from '../../session/load';
 import { ConfigureStep } from './ConfigureStep';
 import { ConfirmStep } from './ConfirmStep';
 import own from './create.module.css';
-import { useCheck, useCopied, useDeleteFile, useFiles, useForget, useKeyUsed, useOutcomes, useReadFile, useSubmit } from './load';
+import { useBeginning, useCheck, useDeleteFile, useFiles, useForget, useKeyUsed, useOutcomes, useReadFile, useSubmit } from './load';
 import { OpenSubmissionsView } from './OpenSubmissions';
+import { Stepper } from './Stepper';
 import { isStale, storedSource, UnknownOutcome } from './submit';
 import { UploadedFilesView } from './UploadedFiles';
 import { UploadStep } from './UploadStep';
-import { type Capabilities, type Choices, limitsOf, NO_CHOICES, type Read, type StoredFile, usableModels, whyChoose, withUsable } from './wire';
-
-const STEPS = ['Upload data', 'Configure', 'Check and confirm'];
+import { type Capabilities, type Checked, type Choices, limitsOf, NO_CHOICES, type Read, type StoredFile, usableModels, whyChoose, withUsable } from './wire';
 
 export function Flow({ capabilities }: { capabilities: Capabilities }) {
-  const [step, setStep] = useState(0);
+  const [place, setPlace] = usePlace();
   const [choices, setChoices] = useState<Choices>(NO_CHOICES);
   const limits = limitsOf(capabilities);
   const read = useReadFile(limits);
+  const check = useCheck(capabilities);
   const found = read.data ?? null;
-  const take = (find: Parameters<typeof read.mutate>[0]) => read.mutate(find, { onSuccess: ({ source }) => setChoices((before) => ({ ...before, name: before.name || nameOf(source.filename) })) });
+  const step = stepOf(place.step, found, check.data);
+  const take = (find: Parameters<typeof read.mutate>[0]) => {
+    const before = found === null ? '' : nameOf(found.source.filename);
+    check.reset();
+    read.mutate(find, {
+      onSuccess: ({ source }) => {
+        setPlace({ file: source.fileId });
+        setChoices((chosen) => (chosen.name === '' || chosen.name === before ? { ...chosen, name: nameOf(source.filename) } : chosen));
+      },
+    });
+  };
   const use = (file: Pick<StoredFile, 'id' | 'filename'>) => take(() => storedSource(file));
-  const copied = useCopy(setChoices, use);
+  const begun = useBegun(place, setChoices, use);
+  const change = (choices: Choices) => {
+    check.reset();
+    setChoices(choices);
+  };
   return (
     <>
-      <ol className={own.stepper} aria-label="Steps">
-        {STEPS.map((name, at) => (
-          <li key={name} className={own.stepMark} aria-current={at === step ? 'step' : undefined} data-done={at < step}>
-            {at + 1}. {name}
-          </li>
-        ))}
-      </ol>
+      <Stepper step={step} />
+      {step < 2 && <Submissions />}
       {step === 0 && (
-        <UploadStep limits={limits} read={found} busy={read.isPending} part={read.part} error={read.error} onFile={(file) => take(async () => ({ blob: file, filename: file.name, fileId: null }))} onAgain={() => read.variables !== undefined && take(read.variables)} onNext={() => setStep(1)}>
-          <Beside copied={copied} onUse={use} />
+        <UploadStep limits={limits} read={found} busy={read.isPending} part={read.part} error={read.error} onFile={(file) => take(async () => ({ blob: file, filename: file.name, fileId: null }))} onAgain={() => read.variables !== undefined && take(read.variables)} onNext={() => setPlace({ step: 1 })}>
+          <Beside begun={begun} onUse={use} />
         </UploadStep>
       )}
-      {step > 0 && found !== null && <Rest capabilities={capabilities} read={found} choices={choices} onChange={setChoices} step={step} onStep={setStep} />}
+      {step > 0 && found !== null && <Rest capabilities={capabilities} read={found} check={check} choices={choices} onChange={change} step={step} onStep={(to) => setPlace({ step: to })} />}
     </>
   );
 }
+
+/** The furthest step up to the wanted one for which all is there. */
+function stepOf(wanted: number, found: Read | null, checked: Checked | undefined): number {
+  if (found === null || found.source.fileId === null) return 0;
+  return checked === undefined ? Math.min(wanted, 1) : wanted;
+}
+
+interface Place {
+  /** The batch that is copied. */
+  from: string | null;
+  file: string | null;
+  step: number;
+}
+
+/** Where one is, in the address: the browser's own Back leads a step back, and a reload finds the file again. */
+function usePlace(): [Place, (to: { step: number } | { file: string | null }) => void] {
+  const [params, setParams] = useSearchParams();
+  const place = { from: params.get('from'), file: params.get('file'), step: Math.max(0, STEP_WORDS.indexOf(params.get('step') ?? '')) };
+  const setPlace = (to: { step: number } | { file: string | null }) => {
+    const [name, value] = 'step' in to ? ['step', STEP_WORDS[to.step]] : ['file', to.file];
+    const change = (before: URLSearchParams) => {
+      const after = new URLSearchParams(before);
+      if (value) after.set(name as string, value);
+      else after.delete(name as string);
+      return after;
+    };
+    setParams(change, { replace: name === 'file' });
+  };
+  return [place, setPlace];
+}
+
+const STEP_WORDS = ['', 'configure', 'confirm'];
 
 function nameOf(filename: string): string {
   return filename.replace(/\.(jsonl|ndjson|json|txt)$/i, '');
 }
 
-/** Begin with a batch's settings and its file, where the address names one. */
-function useCopy(setChoices: (choices: Choices) => void, use: (file: StoredFile) => void) {
-  const [params] = useSearchParams();
-  const copied = useCopied(params.get('from'));
-  const { data } = copied;
+/** Begin with a batch's settings and its file, or with a stored file, where the address named one at first. */
+function useBegun(place: Place, setChoices: (choices: Choices) => void, use: (file: StoredFile) => void) {
+  const [{ from, file }] = useState(place);
+  const begun = useBeginning(from, file);
+  const { data } = begun;
   useEffect(() => {
     if (data === undefined) return;
     setChoices(data.choices);
     if (data.file !== null) use(data.file);
-    // Once for each batch that is copied, whatever is chosen afterwards.
+    // Once for each beginning, whatever is chosen afterwards.
   }, [data]);
-  return copied;
+  return begun;
 }
 
-function Beside(props: { copied: ReturnType<typeof useCopied>; onUse: (file: StoredFile) => void }) {
+function Beside(props: { begun: ReturnType<typeof useBeginning>; onUse: (file: StoredFile) => void }) {
   const files = useFiles();
   const remove = useDeleteFile();
   const [doomed, setDoomed] = useState<StoredFile | null>(null);
@@ -72,14 +113,13 @@ function Beside(props: { copied: ReturnType<typeof useCopied>; onUse: (file: Sto
     setDoomed(null);
     remove.reset();
   };
-  const { data, error } = props.copied;
+  const { data, error } = props.begun;
   return (
     <>
       <div className={own.notes} style={{ marginTop: 16 }}>
         {error !== null && <Note tone="bad" role="alert">{error.message}</Note>}
-        {data?.file === null && <Note tone="warn" role="status">The batch’s file is no longer stored: choose it again. Its settings are kept.</Note>}
+        {data?.file === null && <Note tone="warn" role="status">The file is no longer stored: choose it again. What was chosen for the batch is kept.</Note>}
       </div>
-      <Submissions />
       <Section title="Uploaded files">
         <Loaded query={files} rows={3}>{(page) => <UploadedFilesView files={page.data} onUse={props.onUse} onDelete={setDoomed} />}</Loaded>
       </Section>
@@ -102,6 +142,7 @@ function Submissions() {
 interface RestProps {
   capabilities: Capabilities;
   read: Read;
+  check: ReturnType<typeof useCheck>;
   choices: Choices;
   onChange: (choices: Choices) => void;
   step: number;
@@ -109,11 +150,10 @@ interface RestProps {
 }
 
 function Rest(props: RestProps) {
-  const { capabilities, read } = props;
+  const { capabilities, read, check } = props;
   const session = useSignedIn();
   const navigate = useNavigate();
   const key = useKeyUsed();
-  const check = useCheck(capabilities);
   const submit = useSubmit(session.account_id);
   const forget = useForget();
   const target = read.survey.target ?? props.choices.target;

@@ -3,6 +3,7 @@ import { Button, Progress, VisuallyHidden } from '@mantine/core';
 import { IconFileUpload } from '@tabler/icons-react';
 import { type DragEvent, type ReactNode, useState } from 'react';
 
+import { ApiError } from '../../api/client';
 import { bytes, count } from '../../parts/format';
 import { Facts } from '../../parts/Page';
 import css from '../../parts/parts.module.css';
@@ -38,9 +39,11 @@ export function UploadStep(props: {
           <Note tone="bad" role="alert">
             <div className={own.noteRow}>
               <span>{props.error.message}</span>
-              <Button size="xs" variant="default" onClick={props.onAgain}>
-                Try again
-              </Button>
+              {props.error instanceof ApiError && (
+                <Button size="xs" variant="default" onClick={props.onAgain}>
+                  Try again
+                </Button>
+              )}
             </div>
           </Note>
         )}

@@ -7,7 +7,7 @@ import { isCopyable } from '../batches/wire';
 import type { FileLimits, Job, Prepared, Reply, Survey, Target } from './preflight/types';
 import { discard, finish, findOut, isRefused, storeOnce, submit, SURE_MS } from './submit';
 import { forget, isUnderWay, listSubmissions, type Submission } from './submissions';
-import { type Capabilities, type Checked, type Choices, choicesLike, factsOf, gatewayProblems, limitsOf, overridesOf, type Read, type Source, sourceFileOf, type StoredFile, usableModels } from './wire';
+import { type Capabilities, type Checked, type Choices, choicesLike, factsOf, gatewayProblems, limitsOf, NO_CHOICES, overridesOf, type Read, type Source, sourceFileOf, type StoredFile, usableModels } from './wire';
 
 function run<Result>(job: Job, onProgress: (part: number) => void): Promise<Result> {
   const worker = new Worker(new URL('./preflight/worker.ts', import.meta.url), { type: 'module' });
@@ -168,18 +168,24 @@ export function useDeleteFile() {
   });
 }
 
-/** The settings of a batch that is copied, and its file where that is still stored. */
-export function useCopied(batchId: string | null) {
+/** The settings of a batch that is copied, and the stored file to begin with: `fileId`, else that batch's. */
+export function useBeginning(batchId: string | null, fileId: string | null) {
   return useQuery({
-    queryKey: ['copied', batchId],
-    enabled: batchId !== null,
+    queryKey: ['beginning', batchId, fileId],
+    enabled: batchId !== null || fileId !== null,
     staleTime: Infinity,
+    gcTime: 0,
     queryFn: async (): Promise<{ choices: Choices; file: StoredFile | null }> => {
-      const wire = await body(client.GET('/user/batches/{id}', { params: { path: { id: batchId as string } } }));
-      if (!isCopyable(wire)) throw new Error('Only a batch of a file, of target Chat or Embeddings, can be copied.');
-      return { choices: choicesLike(wire), file: await fileOrNull(sourceFileOf(wire)) };
+      const copied = batchId === null ? null : await readCopied(batchId);
+      return { choices: copied?.choices ?? NO_CHOICES, file: await fileOrNull(fileId ?? copied?.fileId ?? '') };
     },
   });
+}
+
+async function readCopied(batchId: string) {
+  const wire = await body(client.GET('/user/batches/{id}', { params: { path: { id: batchId } } }));
+  if (!isCopyable(wire)) throw new Error('Only a batch of a file, of target Chat or Embeddings, can be copied.');
+  return { choices: choicesLike(wire), fileId: sourceFileOf(wire) };
 }
 
 async function fileOrNull(id: string): Promise<StoredFile | null> {

@@ -4,7 +4,7 @@ import { IconPlus } from '@tabler/icons-react';
 import { useState } from 'react';
 
 import { Confirm } from '../../parts/Confirm';
-import { Pager } from '../../parts/DataTable';
+import { nextOf, Pager } from '../../parts/DataTable';
 import { Page } from '../../parts/Page';
 import { SecretOnce } from '../../parts/SecretOnce';
 import { Empty, Loaded } from '../../parts/states';
@@ -57,11 +57,7 @@ export function Component() {
                 sessionKey={user.data?.key_id ?? null}
                 commands={{ rotate: (key) => setDraft(draftLike(key)), revoke: setDoomed }}
               />
-              <Pager
-                shown={`${page.data.length} shown, oldest first`}
-                onBack={url.goBack}
-                onNext={page.has_more && page.last_id !== null ? () => url.goAfter(page.last_id as string) : null}
-              />
+              <Pager url={url} shown={page.data.length} order="oldest first" next={nextOf(page)} />
             </>
           )
         }

@@ -21,7 +21,7 @@ function WithBatches() {
   const user = useUser();
   const usage = useUsage(7);
   const batches = useBatches({ search: '', group: '', after: undefined });
-  const running = batches.data?.batches.filter((batch) => !batch.ended).length ?? null;
+  const running = useCapabilities().data?.in_use?.unfinished_batches ?? null;
   return (
     <>
       <Loaded query={user} rows={2}>

@@ -21,7 +21,7 @@ export function Figures(props: { user: Schemas['User']; usage: Usage | undefined
     <Cards>
       <SpendMeter name="Spent today" spent={user.spent_today_usd} limit={user.account.daily_quota_usd} />
       <SpendMeter name="Spent this month" spent={user.spent_this_month_usd} limit={user.account.monthly_quota_usd} />
-      {props.running !== null && <FigureCard name="Batches running" value={count(props.running)} note={props.running === 0 ? 'Nothing waits' : 'in the latest twenty'} />}
+      {props.running !== null && <FigureCard name="Batches running" value={count(props.running)} note={props.running === 0 ? 'Nothing waits' : 'not finished yet'} />}
       <FigureCard
         name="Requests, last 7 days"
         value={requests === undefined ? '–' : compact(requests)}

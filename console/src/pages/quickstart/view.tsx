@@ -38,8 +38,8 @@ export function QuickstartView(props: { models: readonly string[]; model: string
         <Anchor component={Link} to="/keys" fz="inherit" underline="always">
           API keys
         </Anchor>
-        . The same keys work for every dialect, as <code>Authorization: Bearer</code> or <code>X-API-Key</code>; everything that
-        this gateway answers is described at{' '}
+        . The same keys work for every dialect, as <code>Authorization: Bearer</code>, as{' '}
+        <code>X-API-Key</code>, or as an SDK sends them; everything that this gateway answers is described at{' '}
         <Anchor href="/openapi.json" fz="inherit" underline="always">
           /openapi.json
         </Anchor>

@@ -14,6 +14,14 @@ export interface Filled {
 
 const EXPORTS = (filled: Filled) => `export EBBTIDE_URL=${filled.url}\nexport EBBTIDE_API_KEY=ebb-…   # from the page API keys\n\n`;
 
+const GOOGLE = (url: string) => `# pip install google-genai
+import os
+
+from google import genai
+from google.genai import types
+
+client = genai.Client(api_key=os.environ["EBBTIDE_API_KEY"], http_options=types.HttpOptions(base_url="${url}"))`;
+
 export function snippetsFor(task: Task, filled: Filled): Snippet[] {
   return task === 'ask' ? askSnippets(filled) : batchSnippets(filled);
 }
@@ -56,6 +64,12 @@ answer = client.messages.create(
     messages=[{"role": "user", "content": "Name a river."}],
 )
 print(answer.content[0].text)`,
+    },
+    {
+      name: 'Google SDK',
+      text: `${GOOGLE(url)}
+answer = client.models.generate_content(model="${model}", contents="Name a river.")
+print(answer.text)`,
     },
     {
       name: 'Command line',
@@ -110,6 +124,16 @@ batch = client.batches.create(
     metadata={"name": "Rivers"},
 )
 print("${url}/console/batches/" + batch.id)`,
+    },
+    {
+      name: 'Google SDK',
+      text: `${GOOGLE(url)}
+job = client.batches.create(
+    model="${model}",
+    src=[types.InlinedRequest(contents=f"Name river {number}.") for number in range(100)],
+    config={"display_name": "Rivers"},
+)
+print("${url}/console/batches/batch_" + job.name.removeprefix("batches/"))`,
     },
     {
       name: 'Command line',

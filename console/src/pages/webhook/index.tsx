@@ -2,7 +2,7 @@
 import { useState } from 'react';
 
 import { Confirm } from '../../parts/Confirm';
-import { Pager } from '../../parts/DataTable';
+import { nextOf, Pager } from '../../parts/DataTable';
 import { Page, Section } from '../../parts/Page';
 import { SecretOnce } from '../../parts/SecretOnce';
 import { Empty, Loaded, Note } from '../../parts/states';
@@ -85,11 +85,7 @@ function Deliveries() {
           ) : (
             <>
               <DeliveriesView deliveries={page.data} />
-              <Pager
-                shown={`${page.data.length} shown, newest first`}
-                onBack={url.goBack}
-                onNext={page.has_more && page.last_id !== null ? () => url.goAfter(page.last_id as string) : null}
-              />
+              <Pager url={url} shown={page.data.length} order="newest first" next={nextOf(page)} />
             </>
           )
         }

@@ -13,11 +13,11 @@ from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
+from ebbtide.api.parts import parse_body
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.batches import model_limits
 from ebbtide.batches.model_limits import ModelFigures, list_models
-from ebbtide.dialects.values import check_json
-from ebbtide.errors import InvalidRequest, NotFound
+from ebbtide.errors import NotFound
 
 
 class BatchModel(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ async def list_batch_models(gateway: Gateway, request: Request, principal: Princ
 
 
 async def set_model_limit(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    limit = parse_limit(await read_body(request, MIB))
+    limit = parse_body(await read_body(request, MIB), ModelLimit).max_concurrency
     name = request.path_params["model_id"]
     model = gateway.catalog.current.resolve(name)
     model_id = name if model is None else model.id
@@ -68,16 +68,6 @@ async def set_model_limit(gateway: Gateway, request: Request, principal: Princip
     await model_limits.set_model_limit(gateway.database, model_id, limit, principal.actor, gateway.clock.now())
     [changed] = [figures for figures in await _figures(gateway, model_id) if figures.model == model_id]
     return answer_json(_object(changed))
-
-
-def parse_limit(raw: bytes) -> int | None:
-    """The cap of a PATCH. Raises InvalidRequest."""
-    try:
-        return msgspec.convert(check_json(raw), ModelLimit).max_concurrency
-    except msgspec.ValidationError:
-        raise InvalidRequest(
-            'The body must be {"max_concurrency": n}, a whole number or null', param="max_concurrency"
-        ) from None
 
 
 async def _figures(gateway: Gateway, *more: str) -> list[ModelFigures]:

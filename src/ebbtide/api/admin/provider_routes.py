@@ -21,8 +21,7 @@ from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import DeploymentType, Kind, Model, ModelType, Route
 from ebbtide.catalog.overrides import Change
 from ebbtide.catalog.policies import RouteChoice
-from ebbtide.dialects.values import check_json
-from ebbtide.errors import InvalidRequest, NotFound
+from ebbtide.errors import NotFound
 
 
 class ProviderRoute(msgspec.Struct, frozen=True):
@@ -78,7 +77,7 @@ async def list_provider_routes(gateway: Gateway, request: Request, principal: Pr
 
 
 async def choose_route(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    allowed = parse_choice(await read_body(request, MIB))
+    allowed = parse_body(await read_body(request, MIB), BatchChoice).batch_allowed
     model, route = find_route(gateway.catalog.current, request.path_params["model_and_route"])
     choice = RouteChoice(model, route, allowed)
     await policies.choose_route(gateway.database, choice, principal.actor, gateway.clock.now())
@@ -95,14 +94,6 @@ async def change_route(gateway: Gateway, request: Request, principal: Principal)
     await overrides.change_route(gateway.database, change, principal.actor, gateway.clock.now())
     await gateway.catalog.refresh(gateway.database)
     return answer_json(provider_route(*find_route(gateway.catalog.current, f"{model.id}/{route.id}")))
-
-
-def parse_choice(raw: bytes) -> bool | None:
-    """The choice of a PATCH. Raises InvalidRequest."""
-    try:
-        return msgspec.convert(check_json(raw), BatchChoice).batch_allowed
-    except msgspec.ValidationError:
-        raise InvalidRequest('The body must be {"batch_allowed": true}, false or null', param="batch_allowed") from None
 
 
 def find_route(catalog: Catalog, path: str) -> tuple[Model, Route]:

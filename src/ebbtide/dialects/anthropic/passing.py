@@ -8,8 +8,9 @@ import msgspec
 
 from ebbtide.dialects.anthropic.errors import error_event
 from ebbtide.dialects.anthropic.responses import ERROR_STATUSES, error_of, usage_of
+from ebbtide.dialects.passing import EventPasser
 from ebbtide.dialects.pieces import MALFORMED
-from ebbtide.dialects.sse import Events, data_of
+from ebbtide.dialects.sse import data_of
 from ebbtide.dialects.values import Answer, MalformedAnswer, UpstreamError, Usage, members_replaced, one_line
 from ebbtide.errors import EbbtideError
 
@@ -43,47 +44,24 @@ def pass_count(body: bytes, model: str) -> Answer:
     return Answer(answer.body, Usage(0, 0, 0, 0), answer.error)
 
 
-class MessageStream:
+class MessageStream(EventPasser):
     """Events passed on, whole and one by one. `usage` is set once the last counts came, `done` by message_stop.
 
     An error event is not passed on, and no event follows: the caller ends the stream in its own words.
     """
 
     def __init__(self, model: str) -> None:
-        self.usage: Usage | None = None
-        self.done = False
-        self.error: UpstreamError | None = None
-        self.status = 502
+        super().__init__()
         self._model = model
-        self._events = Events()
         self._counts: dict[str, object] = {}
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that `chunk` completes, each with its blank line."""
-        if self.error is not None:
-            return []
-        passed = self._passed(self._events.feed(chunk))
-        if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(MALFORMED)
-        return passed
-
-    def close(self) -> list[bytes]:
-        """The last event, where its blank line was left out."""
-        return [] if self.error is not None else self._passed([self._events.close()])
 
     def fail(self, error: EbbtideError, request_id: str) -> bytes:
         """The end of a stream that broke."""
         return error_event(error, request_id)
 
-    def _passed(self, events: list[bytes]) -> list[bytes]:
-        passed = []
-        for event in events:
-            told = self._event(event.strip(b"\n"))
-            if self.error is not None:
-                break
-            if told:
-                passed.append(told + b"\n\n")
-        return passed
+    def render(self, event: bytes) -> bytes:
+        told = self._event(event)
+        return told and told + b"\n\n"
 
     def _event(self, event: bytes) -> bytes:
         data = data_of(event)

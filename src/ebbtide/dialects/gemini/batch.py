@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ebbtide.dialects.fields import MAX_CUSTOM_ID, field_error, invalid, is_custom_id
+from ebbtide.dialects.gemini.bodies import check_same
 from ebbtide.dialects.gemini.files import file_id
 from ebbtide.dialects.gemini.members import Members, camel
-from ebbtide.dialects.gemini.models import PREFIX
 from ebbtide.dialects.values import BOM, REQUEST_DEPTH, check_json, is_crowded, members_replaced, one_line
 from ebbtide.errors import InvalidRequest
 
@@ -124,9 +124,7 @@ def parse_create(raw: bytes, most: int, model: str) -> CreateGeminiBatch:
     name = aside.text("displayName")
     if name is not None and (len(name) > MAX_NAME or "\0" in name):
         raise invalid(aside.at("displayName"), f"must be at most {MAX_NAME} characters, without NUL")
-    given = aside.text("model")
-    if given is not None and given.removeprefix(PREFIX) != model:
-        raise invalid(aside.at("model"), "is another than the path's")
+    check_same(aside, model)
     priority = aside.whole("priority", -(2**63), 2**63 - 1) or 0
     if ("requests" in config) == ("fileName" in config):
         raise invalid("batch.inputConfig", "must hold one of requests and fileName")
@@ -167,6 +165,8 @@ def parse_line(raw: bytes | memoryview) -> GeminiRequest:
         raise invalid("key", f"required: 1 to {MAX_CUSTOM_ID} characters, no NUL", "invalid_request")
     if not isinstance(request, dict):
         raise invalid("request", "required: an object", "invalid_request")
+    if line.get("metadata") is not None:
+        raise invalid("metadata", "belongs to inline requests: a file's have their key", "invalid_request")
     return GeminiRequest(key, request, bytes(_decode_object(raw)["request"]))
 
 
@@ -241,6 +241,9 @@ def _inner(path: str, members: Raws, name: str, known: frozenset[str]) -> Raws:
 
 def _requests(members: Raws, most: int) -> list[msgspec.Raw]:
     path = "batch.inputConfig.requests.requests"
+    for name in members:
+        if name != "requests":
+            raise invalid(f"batch.inputConfig.requests.{name[:100]}", "not supported here")
     raw = bytes(members["requests"]) if "requests" in members else b"[]"
     try:
         count = len(_decode_elements(raw))

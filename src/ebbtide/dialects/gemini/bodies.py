@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from ebbtide.dialects.fields import check_name, check_size, invalid
-from ebbtide.dialects.gemini.members import Members, camel
+from ebbtide.dialects.gemini.members import Members
 from ebbtide.dialects.gemini.models import PREFIX
 from ebbtide.dialects.values import (
     BOM,
@@ -33,10 +33,7 @@ _EMBED: Final = frozenset({"model", "content", "taskType", "title", "outputDimen
 def named(raw: bytes, model: str) -> bytes:
     """A body with the model of its path. Raises InvalidRequest for one that is none, or names another."""
     raw = raw.removeprefix(BOM) or b"{}"
-    body = Members("", check_json(raw))
-    given = body.text("model")
-    if given is not None and given.removeprefix(PREFIX) != model:
-        raise invalid("model", "is another than the path's")
+    check_same(Members("", check_json(raw)), model)
     return members_replaced(raw, {"model": model})
 
 
@@ -65,18 +62,21 @@ def parse_count(raw: bytes, terms: Terms) -> Body:
     request = body.inner("generateContentRequest")
     if request is not None and "contents" in body:
         raise invalid(body.at("contents"), "stands beside generateContentRequest: send one")
+    model = _model(body)
+    if request is not None:
+        check_same(request, model)
     _check_generate(request or body, terms.limits)
-    return Body(model=_model(body), raw=raw)
+    return Body(model=model, raw=raw)
 
 
 def counted(raw: bytes) -> bytes:
     """The generateContent body whose tokens a checked request to count them asks for."""
-    body = check_json(raw)
-    assert isinstance(body, dict)
-    inner = next((value for name, value in body.items() if camel(name) == "generateContentRequest" and value), None)
+    body = Members("", check_json(raw))
+    inner = body.get("generateContentRequest")
     if not isinstance(inner, dict):
         return raw
-    return members_replaced(_encoded(inner), {"model": body["model"]})
+    body.only(frozenset({"model", "generateContentRequest"}))
+    return members_replaced(_encoded(inner), {"model": body.get("model")})
 
 
 def parse_embed(raw: bytes, terms: Terms) -> Body:
@@ -100,14 +100,19 @@ def parse_embeds(raw: bytes, terms: Terms) -> Body:
     body = Members("", check_json(raw))
     model, count = _model(body), 0
     for request in body.objects("requests"):
-        given = request.text("model")
-        if given is not None and given.removeprefix(PREFIX) != model:
-            raise invalid(request.at("model"), "is another than the path's")
+        check_same(request, model)
         _check_embed(request, terms.limits)
         count += 1
     if not count:
         raise invalid("requests", "must hold at least one request")
     return Body(model=model, raw=raw)
+
+
+def check_same(within: Members, model: str) -> None:
+    """Raises InvalidRequest for an object that names another model than its call's path."""
+    given = within.text("model")
+    if given is not None and given.removeprefix(PREFIX) != model:
+        raise invalid(within.at("model"), "is another than the path's")
 
 
 def _model(body: Members) -> str:

@@ -57,6 +57,7 @@ _CONFIG: Final = frozenset(
     }
 )
 _HARMLESS: Final = frozenset({"BLOCK_NONE", "OFF", "HARM_BLOCK_THRESHOLD_UNSPECIFIED"})
+_SETTING: Final = frozenset({"category", "threshold"})
 _MODES: Final[dict[str, Mode]] = {"MODE_UNSPECIFIED": "auto", "AUTO": "auto", "NONE": "none", "ANY": "required"}
 _EFFORTS: Final[dict[str, Effort | None]] = {
     "THINKING_LEVEL_UNSPECIFIED": None,
@@ -74,6 +75,8 @@ def read_conversation(raw: bytes) -> Conversation:
     if body.text("serviceTier") not in STANDARD_TIERS:
         raise cannot(body.at("serviceTier"), "the model's server has one tier of service: must be standard")
     for setting in body.objects("safetySettings"):
+        setting.only(_SETTING)
+        setting.text("category")
         if setting.text("threshold") not in _HARMLESS:
             raise cannot(
                 setting.at("threshold"), "the model's server blocks nothing by itself: must be BLOCK_NONE or OFF"

@@ -4,7 +4,7 @@ bar the model's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -12,11 +12,10 @@ import msgspec
 from ebbtide.dialects.gemini.errors import error_event
 from ebbtide.dialects.gemini.responses import error_of, usage_of
 from ebbtide.dialects.gemini.stream import GeneratedEvents
-from ebbtide.dialects.sse import Events, data_of
-from ebbtide.dialects.values import Answer, MalformedAnswer, UpstreamError, Usage, members_replaced, one_line
+from ebbtide.dialects.pieces import EventReader
+from ebbtide.dialects.values import Answer, MalformedAnswer, Usage, members_replaced, one_line
 from ebbtide.errors import EbbtideError
 
-_MALFORMED: Final = "The upstream's stream is malformed"
 _FREE: Final = Usage(0, 0, 0, 0)
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -76,70 +75,39 @@ def _passed(body: bytes, model: str, is_answer: Callable[[dict[str, object]], bo
     return Answer(one_line(body), usage_of(answer.get("usageMetadata")), None if failed is None else failed.error)
 
 
-class GenerationStream:
+class GenerationStream(EventReader[bytes]):
     """Events passed on, whole and one by one. What they tell is read as from any server's stream.
 
     An error event is not passed on, and no event follows: the caller ends the stream in its own words.
     """
 
     def __init__(self, model: str) -> None:
+        super().__init__()
         self._model = model
-        self._events = Events()
         self._told = GeneratedEvents("")
-        self._malformed: UpstreamError | None = None
 
-    @property
-    def usage(self) -> Usage | None:
-        return self._told.usage
-
-    @property
-    def done(self) -> bool:
-        return self._told.done
-
-    @property
-    def error(self) -> UpstreamError | None:
-        return self._malformed or self._told.error
-
-    @property
-    def status(self) -> int:
-        return self._told.status
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that `chunk` completes, each with its blank line."""
+    def read(self, data: bytes) -> Iterator[bytes]:
+        """The event, with its blank line."""
+        for _ in self._told.read(data):
+            pass
+        self.error, self.status = self._told.error, self._told.status
         if self.error is not None:
-            return []
-        passed = self._passed(self._events.feed(chunk))
-        if self._events.is_overfull and self.error is None:
-            self._malformed = UpstreamError(_MALFORMED)
-        return passed
+            return
+        if "modelVersion" in _decode(data):
+            data = members_replaced(data, {"modelVersion": self._model})
+        yield b"data: %b\n\n" % one_line(data)
+
+    def is_whole(self) -> bool:
+        """Whether every candidate told why it ended."""
+        return self._told.is_whole()
 
     def close(self) -> list[bytes]:
-        """The last event, where its blank line was left out; tells then whether the stream was whole."""
-        passed = [] if self.error is not None else self._passed([self._events.close()])
+        """As ever; tells the usage of a stream that was whole."""
+        passed = super().close()
         self._told.close()
+        self.usage = self._told.usage
         return passed
 
     def fail(self, error: EbbtideError, request_id: str) -> bytes:
         """The end of a stream that broke."""
         return error_event(error, request_id)
-
-    def _passed(self, events: list[bytes]) -> list[bytes]:
-        passed = []
-        for event in events:
-            data = data_of(event)
-            if not data:
-                continue
-            self._told.feed(b"data: %b\n\n" % data)
-            if self.error is not None:
-                break
-            passed.append(b"data: %b\n\n" % self._named(data))
-        return passed
-
-    def _named(self, data: bytes) -> bytes:
-        try:
-            said = _decode(data)
-            if "modelVersion" in said:
-                return members_replaced(data, {"modelVersion": self._model})
-        except (ValueError, RecursionError):
-            self._malformed = UpstreamError(_MALFORMED)
-        return data

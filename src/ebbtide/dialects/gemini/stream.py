@@ -39,11 +39,15 @@ class GeneratedEvents(PieceReader):
         self._ended: set[int] = set()
         self._calls: Counter[int] = Counter()
 
+    def is_whole(self) -> bool:
+        """Whether every candidate told why it ended."""
+        return bool(self._ended) and self._begun <= self._ended
+
     def close(self) -> list[Piece]:
-        """As ever; tells besides whether the stream was whole."""
+        """As ever; tells the usage of a stream that was whole."""
         pieces = super().close()
-        if self.error is None and self._ended and self._begun <= self._ended:
-            self.done, self.usage = True, self._counted
+        if self.done:
+            self.usage = self._counted
         return pieces
 
     def read(self, data: bytes) -> Iterator[Piece]:

@@ -109,8 +109,7 @@ def read_conversation(raw: bytes) -> Conversation:
     for field in ("logprobs", "store"):
         if getattr(chat, field):
             raise cannot(field, "the model's server has no such parameter")
-    if chat.stream_options is not None:
-        within("stream_options", chat.stream_options, _StreamOptions)
+    within("stream_options", chat.stream_options or {}, _StreamOptions)
     if chat.max_tokens is not None and chat.max_completion_tokens not in (None, chat.max_tokens):
         raise invalid("max_tokens", "must not differ from max_completion_tokens")
     return Conversation(

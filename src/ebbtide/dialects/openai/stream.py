@@ -7,15 +7,15 @@ import msgspec
 from ebbtide.dialects.openai.completions import DONE
 from ebbtide.dialects.openai.errors import error_event
 from ebbtide.dialects.openai.responses import error_of, status_told, usage_of
+from ebbtide.dialects.passing import EventPasser
 from ebbtide.dialects.pieces import MALFORMED
-from ebbtide.dialects.sse import Events
-from ebbtide.dialects.values import UpstreamError, Usage, members_replaced
+from ebbtide.dialects.values import UpstreamError, members_replaced
 from ebbtide.errors import EbbtideError
 
 _decode = msgspec.json.Decoder().decode
 
 
-class ChatStream:
+class ChatStream(EventPasser):
     """Turns an upstream's bytes into the events the caller gets, whole and one by one.
 
     `usage` is the last credible one seen. `done` is whether the end was: `[DONE]`, which some servers leave out, or the
@@ -24,33 +24,19 @@ class ChatStream:
     """
 
     def __init__(self, model: str, *, show_usage: bool) -> None:
-        self.usage: Usage | None = None
-        self.done = False
-        self.error: UpstreamError | None = None
-        self.status = 502
+        super().__init__()
         self._model = model
         self._show_usage = show_usage
         self._named = msgspec.json.encode(model)
         self._upstream_name: bytes | None = None
         self._begun: set[str] = set()
         self._finished: set[str] = set()
-        self._events = Events()
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that `chunk` completes, each with its blank line, lines ended by `\\n`."""
-        if self.error is not None:
-            return []
-        rendered = self._rendered(self._events.feed(chunk))
-        self._check_size()
-        return rendered
 
     def close(self) -> list[bytes]:
         """The last event where the upstream left out its blank line, and the end where it left out that. To be called
         once, when the bytes end.
         """
-        if self.error is not None:
-            return []
-        rendered = self._rendered([self._events.close()])
+        rendered = super().close()
         if not self.done and self.error is None and self._begun and self._begun == self._finished:
             self.done = True
             rendered.append(DONE)
@@ -60,21 +46,7 @@ class ChatStream:
         """The event that ends a stream which broke."""
         return error_event(error)
 
-    def _rendered(self, events: list[bytes]) -> list[bytes]:
-        rendered = []
-        for event in events:
-            told = self._event(event.strip(b"\n"))
-            if self.error is not None:
-                break
-            if told:
-                rendered.append(told)
-        return rendered
-
-    def _check_size(self) -> None:
-        if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(MALFORMED)
-
-    def _event(self, event: bytes) -> bytes:
+    def render(self, event: bytes) -> bytes:
         if event.startswith(b"data: {") and b"\n" not in event:
             return self._data(event[6:])
         lines = event.split(b"\n")

@@ -47,6 +47,6 @@ function AccountForm({ start, action, withCaps, onSubmit, ...decision }: Account
 
 function Cap(props: { label: string; value: string; onChange: (value: string) => void }) {
   return (
-    <NumberInput label={props.label} description="Empty: its role’s; 0: no cap" min={0} allowDecimal={false} hideControls value={props.value} onChange={(value) => props.onChange(String(value))} />
+    <NumberInput label={props.label} description="Empty: its role’s; 0: no cap" allowNegative={false} allowDecimal={false} hideControls value={props.value} onChange={(value) => props.onChange(String(value))} />
   );
 }

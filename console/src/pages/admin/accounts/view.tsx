@@ -2,7 +2,7 @@
 import { Select } from '@mantine/core';
 import { Link } from 'react-router';
 
-import { type Column, DataTable, Pager } from '../../../parts/DataTable';
+import { type Column, DataTable, nextOf, Pager } from '../../../parts/DataTable';
 import { FilterBar } from '../../../parts/FilterBar';
 import { Section } from '../../../parts/Page';
 import css from '../../../parts/parts.module.css';
@@ -60,7 +60,7 @@ export function AccountsView(props: { page: { data: Account[]; has_more: boolean
       ) : (
         <DataTable label="Accounts" columns={COLUMNS} rows={page.data} rowKey={(account) => account.id} rowTo={(account) => `/admin/accounts/${account.id}`} stale={props.stale} />
       )}
-      <Pager shown={`${page.data.length} shown, oldest first`} onBack={url.goBack} onNext={page.has_more && page.last_id !== null ? () => url.goAfter(page.last_id as string) : null} />
+      <Pager url={url} shown={page.data.length} order="oldest first" next={nextOf(page)} />
     </>
   );
 }

@@ -1,5 +1,5 @@
 /** The audit log: when, who, what, to what. */
-import { type Column, DataTable, Pager } from '../../../parts/DataTable';
+import { type Column, DataTable, nextOf, Pager } from '../../../parts/DataTable';
 import css from '../../../parts/parts.module.css';
 import { Empty } from '../../../parts/states';
 import { Time } from '../../../parts/Time';
@@ -13,7 +13,7 @@ export function AuditView(props: { page: { data: Entry[]; has_more: boolean; las
   return (
     <>
       <DataTable label="Audit log" columns={columnsOf(url)} rows={page.data} rowKey={(entry) => entry.id} stale={props.stale} />
-      <Pager shown={`${page.data.length} shown, newest first`} onBack={url.goBack} onNext={page.has_more && page.last_id !== null ? () => url.goAfter(page.last_id as string) : null} />
+      <Pager url={url} shown={page.data.length} order="newest first" next={nextOf(page)} />
     </>
   );
 }

@@ -59,7 +59,7 @@ export function EveryonesView(props: { page: OwnedPage; url: UrlState; stale: bo
       ) : (
         <>
           <DataTable label="Everyone's batches" columns={columnsOf(props.commands)} rows={page.batches} rowKey={(batch) => batch.id} rowTo={(batch) => `/batches/${batch.id}`} stale={props.stale} />
-          <Pager shown={`${page.batches.length} shown, newest first`} onBack={url.goBack} onNext={page.next === null ? null : () => url.goAfter(page.next as string)} />
+          <Pager url={url} shown={page.batches.length} order="newest first" next={page.next} />
         </>
       )}
     </>

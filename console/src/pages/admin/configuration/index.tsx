@@ -9,6 +9,7 @@ import { Page } from '../../../parts/Page';
 import { Empty, Loaded, Note } from '../../../parts/states';
 import { useUrlState } from '../../../parts/useUrlState';
 import admin from '../admin.module.css';
+import { Leaving } from './Leaving';
 import { useChangeSettings, useResetSetting, useSettings } from './load';
 import { SettingsView } from './view';
 import { type Draft, groupsOf, matches, type Setting, withChoice, wordsOf } from './wire';
@@ -72,6 +73,7 @@ export function Component() {
           </Row>
         </div>
       )}
+      <Leaving unsaved={changes > 0} />
       <Confirm
         ask={
           resetting === null

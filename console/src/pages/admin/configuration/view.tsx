@@ -106,8 +106,8 @@ function Field(props: { setting: Setting; value: Value; onChange: (value: Value)
         allowDecimal={false}
         thousandSeparator=","
         suffix={setting.unit === null ? '' : ` ${setting.unit}`}
-        value={typeof value === 'number' ? value : ''}
-        onChange={(next) => typeof next === 'number' && onChange(next)}
+        value={typeof value === 'boolean' || value === null ? '' : value}
+        onChange={onChange}
       />
     );
   }

@@ -1,5 +1,5 @@
 /** Stored requests, each to be opened to request and answer side by side. */
-import { Pager } from '../../../parts/DataTable';
+import { nextOf, Pager } from '../../../parts/DataTable';
 import { Empty, Note } from '../../../parts/states';
 import type { UrlState } from '../../../parts/useUrlState';
 import type { Schemas } from '../../../api/client';
@@ -25,7 +25,7 @@ export function StoredRequests(props: {
           ))}
         </div>
       )}
-      <Pager shown={`${page.data.length} shown, in the order of submission`} onBack={url.goBack} onNext={page.has_more && page.last_id !== null ? () => url.goAfter(page.last_id as string) : null} />
+      <Pager url={url} shown={page.data.length} order="in the order of submission" next={nextOf(page)} />
     </>
   );
 }

@@ -1,7 +1,7 @@
 /** Rows of the request log, as both of its pages show them. */
 import { Link } from 'react-router';
 
-import { type Column, DataTable, Pager } from '../../../parts/DataTable';
+import { type Column, DataTable, nextOf, Pager } from '../../../parts/DataTable';
 import { FilterBar } from '../../../parts/FilterBar';
 import { count, duration, usd } from '../../../parts/format';
 import css from '../../../parts/parts.module.css';
@@ -31,11 +31,7 @@ export function LogTable(props: { page: LogPage; source: Source; url: UrlState; 
         rowTo={(row) => `/admin/requests/${row.id}`}
         stale={props.stale}
       />
-      <Pager
-        shown={`${page.data.length} shown, newest first`}
-        onBack={url.goBack}
-        onNext={page.has_more && page.last_id !== null ? () => url.goAfter(page.last_id as string) : null}
-      />
+      <Pager url={url} shown={page.data.length} order="newest first" next={nextOf(page)} />
     </>
   );
 }

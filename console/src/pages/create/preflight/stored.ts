@@ -83,7 +83,7 @@ function editsOf(object: ObjectNode, values: Record<string, string>): { start: n
 
 /** As the gateway reckons before a request has run: its bytes as input, the most it may answer as output. */
 function atMostOf(line: Line, model: ModelFacts, overrides: Overrides): number | null {
-  const input = (utf8Length(line.text.slice(line.body.start, line.body.end)) / BYTES_PER_TOKEN) * model.inputPrice;
+  const input = Math.ceil(utf8Length(line.text.slice(line.body.start, line.body.end)) / BYTES_PER_TOKEN) * model.inputPrice;
   if (overrides.target === 'embeddings' || model.outputPrice === 0) return input;
   const output = overrides.maxTokens ?? numberOf(line, line.body.members.get('max_tokens')) ?? model.maxOutput;
   if (output === null) return null;
