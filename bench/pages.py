@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import aiohttp
+from tests.people import create_account, create_key
 
 from bench.bodies import request_lines
 from bench.figures import Figure, main
 from bench.fill import copy_batches
 from bench.stage import Gateway, Stage, stage
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.clock import SystemClock
 from ebbtide.records.log_days import AHEAD_DAYS, add_days, fold_counts

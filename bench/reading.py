@@ -38,7 +38,7 @@ async def measure(options: argparse.Namespace) -> list[Figure]:
             await copy_batches(on, much, options.batches)
             full = [await _latency(on, url, options.calls) for url in (f"{running.url}/v1/batches/{much.id}", many)]
             rows = [
-                await _rows_read(on, "get_batch", much.id),
+                await _rows_read(on, "get_batches", [much.id], None, None),
                 await _rows_read(on, "list_batches", on.principal.account_id, None, _PAGE + 1),
             ]
     return [

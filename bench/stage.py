@@ -15,11 +15,10 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+from tests.people import create_account, create_key
 
 from bench.bodies import MODEL
 from bench.processes import Process, running
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches.intake import Intake, create_batch

@@ -7,6 +7,8 @@ python -m docs.screenshots admin-models phone # those whose name contains one of
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import shutil
 import sys
 import tempfile
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from docs.showcase import PASSWORD, Showcase, showcase
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, Page, async_playwright, expect
 
 FOLDER = Path(__file__).parent / "images" / "console"
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -24,15 +26,37 @@ _LAPTOP, _PHONE = (1280, 800), (390, 844)
 _TALLEST = 1_300
 _EXTENT = "[document.documentElement.scrollWidth, document.querySelector('main').scrollHeight]"
 Scheme = Literal["light", "dark"]
+_LINES = [
+    json.dumps(
+        {
+            "custom_id": f"report-{number + 1:03}",
+            "body": {
+                "model": "gpt-oss-120b",
+                "messages": [{"role": "user", "content": f"Sum up field report {number + 1} in one sentence."}],
+                "max_tokens": 200,
+            },
+        }
+    )
+    for number in range(240)
+]
+_BAD_LINES = [
+    '{"custom_id": "report-007", "body": {"model": "gpt-oss-120b", "messages": []}}',
+    '{"custom_id": "late-1", "body": {"model": "gpt-oss-120b", "messages": [], "user": "ada"}}',
+    '{"custom_id": "late-2", "body": {"model": "gpt-oss-120b", "messages": [], "top_p": NaN}}',
+    '{"custom_id": "late-3", "body": {"model": "gpt-oss-120b", "messages": [}}',
+]
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A page as one account sees it, after `then`; on a laptop the window is as high as the page, up to a limit."""
+    """A page as one account sees it (None: who is not signed in), after `then`.
+
+    On a laptop the window is as high as the page, up to a limit.
+    """
 
     name: str
-    member: str
+    member: str | None
     path: str
     then: Callable[[Page], Awaitable[None]] | None = None
     size: tuple[int, int] = _LAPTOP
@@ -50,7 +74,44 @@ async def open_a_request(page: Page) -> None:
 
 
 async def open_a_stored_request(page: Page) -> None:
-    await page.locator("button[aria-expanded]").first.click()
+    await page.get_by_role("main").locator("button[aria-expanded]").first.click()
+
+
+async def choose_a_bad_file(page: Page) -> None:
+    await _choose(page, _LINES + _BAD_LINES)
+    await expect(page.get_by_role("region", name="Problems of the file")).to_be_visible()
+
+
+async def choose_a_file(page: Page) -> None:
+    await _choose(page, _LINES)
+    await expect(page.get_by_role("button", name="Configure")).to_be_visible()
+
+
+async def configure_it(page: Page) -> None:
+    await choose_a_file(page)
+    await page.get_by_role("button", name="Configure").click()
+    await page.get_by_label("Description").fill("Whatever came in this week")
+
+
+async def check_it(page: Page) -> None:
+    await configure_it(page)
+    await page.get_by_role("button", name="Check every line").click()
+    await expect(page.get_by_text("Every line is good")).to_be_visible()
+
+
+async def _choose(page: Page, lines: list[str]) -> None:
+    content = "".join(f"{line}\n" for line in lines).encode()
+    file = FilePayload(name="week-48.jsonl", mimeType="application/jsonl", buffer=content)
+    await page.get_by_label("The file of requests").set_input_files(file)
+
+
+async def open_set_up(page: Page) -> None:
+    """The page of a gateway that has no administrator yet; this one has, and is told not to say so."""
+    closed = re.compile(r"/setup$")
+    await page.route(closed, lambda route: route.fulfill(json={"object": "setup", "open": True, "oidc": False}))
+    await page.reload()
+    await expect(page.get_by_label("Set-up code")).to_be_visible()
+    await page.unroute(closed)
 
 
 async def ask_for_a_key(page: Page) -> None:
@@ -67,11 +128,17 @@ def shots(of: Showcase) -> list[Shot]:
     """Every page. One that shows much also as on a phone."""
     research = of.members["research"].account_id
     return [
+        Shot("set-up", None, "/", open_set_up),
+        Shot("sign-in", None, "/"),
         Shot("overview", "research", "/"),
         Shot("batches", "research", "/batches"),
         Shot("batch-running", "research", f"/batches/{of.running}"),
         Shot("batch", "research", f"/batches/{of.with_issues}", open_a_stored_request),
         Shot("create", "research", "/batches/new"),
+        Shot("create-problems", "research", "/batches/new", choose_a_bad_file),
+        Shot("create-upload", "research", "/batches/new", choose_a_file),
+        Shot("create-configure", "research", "/batches/new", configure_it),
+        Shot("create-confirm", "research", "/batches/new", check_it),
         Shot("keys", "research", "/keys"),
         Shot("keys-new", "research", "/keys", ask_for_a_key),
         Shot("usage", "research", "/usage"),
@@ -106,7 +173,7 @@ class Camera:
     def __init__(self, browser: Browser, of: Showcase) -> None:
         self._browser = browser
         self._of = of
-        self._pages: dict[tuple[str, tuple[int, int]], Page] = {}
+        self._pages: dict[tuple[str | None, tuple[int, int]], Page] = {}
 
     async def take(self, shot: Shot) -> None:
         page = await self._page(shot.member, shot.size)
@@ -126,19 +193,22 @@ class Camera:
         if width > shot.size[0]:
             sys.exit(f"{shot.name} is wider than the window: {width} px")
 
-    async def _page(self, member: str, size: tuple[int, int]) -> Page:
+    async def _page(self, member: str | None, size: tuple[int, int]) -> Page:
         if (member, size) not in self._pages:
             context = await self._browser.new_context(
                 viewport={"width": size[0], "height": size[1]}, locale="en-GB", timezone_id="Europe/Berlin"
             )
             page = await context.new_page()
-            signed_in = await page.request.post(
-                f"{self._of.gateway.url}/session", data={"name": member, "password": PASSWORD}
-            )
-            if not signed_in.ok:
-                raise RuntimeError(await signed_in.text())
+            if member is not None:
+                await self._sign_in(page, member)
             self._pages[member, size] = page
         return self._pages[member, size]
+
+    async def _sign_in(self, page: Page, member: str) -> None:
+        given = {"name": member, "password": PASSWORD}
+        signed_in = await page.request.post(f"{self._of.gateway.url}/session", data=given)
+        if not signed_in.ok:
+            raise RuntimeError(await signed_in.text())
 
     @staticmethod
     async def _settled(page: Page) -> None:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.fake_upstream import Behaviour, FakeUpstream, Received
-from tests.gateway import models_file
+from tests.gateway import models_file, until
+from tests.people import create_account, create_key
 from tests.processes import GatewayProcess, Processes
+from tests.webhook_receiver import Receiver
 
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions
@@ -87,6 +87,7 @@ async def showcase(folder: Path) -> AsyncIterator[Showcase]:
         EmbeddedServer(folder / "data", fsync=False) as server,
         await Database.connect(server.url) as database,
         FakeUpstream(record=False) as upstream,
+        Receiver(None, "127.0.0.1") as receiver,
     ):
         await migrate(database)
         upstream.decide = decide
@@ -94,7 +95,7 @@ async def showcase(folder: Path) -> AsyncIterator[Showcase]:
         environ = ENVIRON | {"EBBTIDE_DATABASE_URL": server.url}
         async with Processes(folder, _models(folder, upstream.url), **environ) as processes:
             gateway = await processes.start()
-            yield await _fill(Showcase(gateway, members, "", ""), database)
+            yield await _fill(Showcase(gateway, members, "", ""), database, receiver)
 
 
 def decide(request: Received) -> Behaviour | None:
@@ -148,12 +149,18 @@ def _models(folder: Path, url: str) -> Path:
     )
 
 
-async def _fill(empty: Showcase, database: Database) -> Showcase:
+async def _fill(empty: Showcase, database: Database, receiver: Receiver) -> Showcase:
     for name, _, email in ACCOUNTS:
         change = {"email": email} | (
             {"daily_quota_usd": "25", "monthly_quota_usd": "9000"} if name == "research" else {}
         )
         await empty.call("ada", "PATCH", f"/admin/accounts/{empty.members[name].account_id}", json=change)
+
+    async def told_of_both() -> bool:
+        return len(receiver.got) >= 2
+
+    webhook = {"url": f"http://127.0.0.1:{receiver.port}/ended-batches"}
+    await empty.call("research", "PUT", "/v1/batch_webhook", json=webhook)
     done = await _batch(empty, "research", "Nightly evaluation", "gpt-oss-120b", 240)
     issues = await _batch(empty, "contracts", "Contract clauses", "llama-3.3-70b", 160, bad=9)
     tickets = await _batch(empty, "support-desk", "Ticket triage, November", "gpt-oss-120b", 120)
@@ -163,6 +170,7 @@ async def _fill(empty: Showcase, database: Database) -> Showcase:
     for owner, batch in (("research", done), ("contracts", issues), ("support-desk", tickets), ("research", mine)):
         empty.gateway.key = empty.members[owner].key
         await empty.gateway.ended(batch)
+    await until(told_of_both)
     running = await _batch(empty, "research", "Weekly paper summaries", "qwen3-235b", 1_500)
     late = await _batch(empty, "support-desk", "Sentiment of reviews", "qwen3-235b", 900)
     await _talk(empty)

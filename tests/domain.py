@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.clocks import ManualClock
 from tests.conftest import Server, database_at
 from tests.fake_upstream import FakeUpstream
+from tests.people import create_account, create_key
 
 from ebbtide import ids
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import closing, intake_store, workers_store
@@ -33,7 +33,6 @@ from ebbtide.batches.validation import validate_next
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, Pricing, Route
 from ebbtide.catalog.source import FixedSource
-from ebbtide.clock import ManualClock
 from ebbtide.delivery.seal import seal_next
 from ebbtide.dialects.openai.requests import CreateBatch, parse_create
 from ebbtide.dialects.values import Usage
@@ -141,13 +140,16 @@ class World:
     async def many(self, count: int, *, owner: Principal | None = None, model: str = "chat-1", text: str = "Hi") -> Job:
         return await self.direct(*(request(f"r{n}", text, model=model) for n in range(count)), owner=owner)
 
-    async def upload(self, content: bytes, *, pieces: int = 1 << 16, owner: Principal | None = None) -> StoredFile:
+    async def upload(
+        self, content: bytes, *, pieces: int = 1 << 16, owner: Principal | None = None, source_id: str | None = None
+    ) -> StoredFile:
         """Upload a file, written `pieces` bytes at a time."""
         settings = self.settings.current
         with Upload(settings.batch_max_body_mb << 20) as upload:
             for at in range(0, len(content), pieces):
                 upload.write(content[at : at + pieces])
-            new = NewFile((owner or self.owner).account_id, "in.jsonl", self.clock.now())
+            account_id = (owner or self.owner).account_id
+            new = NewFile(account_id, "in.jsonl", self.clock.now(), source_id=source_id)
             return await save_upload(self.database, new, upload, settings)
 
     async def from_file(self, content: bytes | StoredFile, endpoint: str = "/v1/chat/completions") -> Job:

@@ -53,6 +53,7 @@ DO = (
     "stream-close",  # some events, then FIN and no [DONE]
     "stream-stall",
     "stream-error",  # some events, then an error event
+    "unmarked",  # a whole stream without its [DONE]
 )
 
 
@@ -376,6 +377,8 @@ class _Connection(asyncio.Protocol):
         frames = native_responses.frames(request.body) if native else _frames(request)
         self._write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         broken = behaviour.do.startswith("stream-")
+        if behaviour.do == "unmarked":
+            frames = frames[:-1]
         for frame in frames[:3] if broken else frames:
             self._write(_chunk(frame))
             if behaviour.do == "drip" or broken:

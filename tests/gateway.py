@@ -15,9 +15,8 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from tests.people import create_account, create_key
 
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.app import start
 from ebbtide.clock import SystemClock

@@ -28,6 +28,7 @@ from ebbtide.accounts.oidc.flow import Oidc
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.sessions import Sessions
 from ebbtide.accounts.setup import ensure_code
+from ebbtide.announcements import GRACE_SECONDS, STOPPED, STOPPING
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openapi import build_document
 from ebbtide.api.server import ENDPOINTS, HttpServer, build_api
@@ -37,7 +38,7 @@ from ebbtide.batches.watch import Watch
 from ebbtide.catalog.policies import PolicySource
 from ebbtide.catalog.upstreams import configured_models
 from ebbtide.clock import Clock, SystemClock
-from ebbtide.config import Config, place
+from ebbtide.config import Config
 from ebbtide.delivery.post import Poster
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.health import HealthReporter
@@ -45,7 +46,7 @@ from ebbtide.dispatch.load import LoadReporter, process_name
 from ebbtide.dispatch.observed import ObservedDispatcher, ObservedSender
 from ebbtide.dispatch.rules import rules_in_force
 from ebbtide.duties import Duties
-from ebbtide.ending import GRACE_SECONDS, Stop, close_doors, wait_first
+from ebbtide.ending import Stop, close_doors, wait_first
 from ebbtide.files.upload import FailedUploads
 from ebbtide.greeting import Running, greeting
 from ebbtide.listening import adopt, listen
@@ -105,13 +106,13 @@ async def _run(config: Config, environ: Mapping[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.ask)
     async with start(config, environ, stop) as running:
-        sys.stdout.write(greeting(running))
+        sys.stdout.write(greeting(running, config))
         sys.stdout.flush()
         tune_collector()
         await wait_first(stop.asked, running.ended)
         failed = running.ended.is_set() and not stop.asked.is_set()
-        _say(f"Stopping: what runs may take {GRACE_SECONDS} seconds to finish. Ctrl-C again ends it at once.")
-    _say("Stopped.")
+        _say(STOPPING, config)
+    _say(STOPPED, config)
     return 1 if failed else 0
 
 
@@ -222,7 +223,7 @@ async def _open_doors(parts: _Parts, duties: Duties, stop: Stop, stack: AsyncExi
         server = HttpServer(build_api(_gateway(parts, duties, stop)), listener, config.trusted_proxies)
         served.append(duties.watch(await server.start()))
     stack.push_async_callback(close_doors, server, served, stop)
-    return Running(url, place(config), parts.catalog, admin_key, setup_code, duties.ended)
+    return Running(url, parts.catalog, admin_key, setup_code, duties.ended)
 
 
 def _start_worker(parts: _Parts, duties: Duties, stop: Stop) -> asyncio.Task[None]:
@@ -287,7 +288,10 @@ def _interactive(parts: _Parts, duties: Duties, stop: Stop) -> Interactive:
     return Interactive(parts.dispatcher, admission, log, parts.clock, stop.asked.is_set)
 
 
-def _say(line: str) -> None:
+def _say(line: str, config: Config) -> None:
+    """Of several processes, their parent says it for all."""
+    if config.processes > 1:
+        return
     with suppress(BrokenPipeError):  # whoever read the greeting may have gone
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

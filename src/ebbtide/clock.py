@@ -5,7 +5,7 @@ Leases never use this clock; they live on the database's (see storage and worker
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -20,18 +20,3 @@ class SystemClock:
 
     def now(self) -> datetime:
         return datetime.now(UTC)
-
-
-class ManualClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self, start: datetime) -> None:
-        self._now = start
-
-    def now(self) -> datetime:
-        return self._now
-
-    def move(self, **delta: float) -> datetime:
-        """Go forward by `timedelta(**delta)` and return the new time."""
-        self._now += timedelta(**delta)
-        return self._now

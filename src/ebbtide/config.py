@@ -185,6 +185,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("parent_fd", None, None, "Closes when the parent process ends.", number(3, 65_535), internal=True),
     Option("family_dir", None, None, "The folder that the processes behind a port share.", path, internal=True),
     Option("place", None, "0", "The number of this process among them.", number(0, 255), internal=True),
+    Option("quiet", None, "off", "Whether another process says what there is to say at start.", switch, internal=True),
 )
 
 
@@ -220,6 +221,7 @@ class Config:
     parent_fd: int | None = None  # closed when the parent process is gone
     family_dir: Path | None = None  # None: this process has no siblings and tells nobody how it stands
     place: int = _DEFAULT["place"]
+    quiet: bool = _DEFAULT["quiet"]  # another process has said what there is to say at start
 
 
 def load_config(environ: Mapping[str, str], flags: Mapping[str, object]) -> Config:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
 
+from ebbtide.announcements import GRACE_SECONDS
 from ebbtide.api.server import HttpServer
-
-GRACE_SECONDS: Final = 30
 
 
 class Stop:

@@ -6,6 +6,8 @@ Messages are written for the caller: they name the field and never carry prompts
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class EbbtideError(Exception):
     """A failure that the caller may be told about.
@@ -34,6 +36,14 @@ class Forbidden(EbbtideError):
 
 class NotFound(EbbtideError):
     """Does not exist, was deleted, or belongs to somebody else."""
+
+
+class MethodNotAllowed(EbbtideError):
+    """The path is there, the method is not; `allowed` are the methods that are."""
+
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        super().__init__(f"This path does not answer {method}, only {', '.join(allowed)}", code="method_not_allowed")
+        self.allowed = allowed
 
 
 class Conflict(EbbtideError):

@@ -96,10 +96,6 @@ def close_tracing() -> None:
     use_tracer(None)
 
 
-def is_on() -> bool:
-    return bool(_tracers)
-
-
 def name_request(request_id: str) -> None:
     """From here on, in this task and those that it starts, upstreams are told this id."""
     _outgoing.set({"X-Request-ID": request_id})

@@ -15,10 +15,9 @@ import aiohttp
 import pytest
 from tests.fake_upstream import FakeUpstream
 from tests.gateway import chat_model, models_file, until
+from tests.people import create_account, create_key
 from tests.processes import GatewayProcess, Processes
 
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.quotas import Amounts, Cap, set_budgets, set_concurrency, set_quotas
 from ebbtide.accounts.roles import Role
 from ebbtide.storage.pool import Database

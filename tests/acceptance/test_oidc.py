@@ -13,9 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import msgspec
 import pytest
+from tests import people
 from tests.gateway import Answer, TestGateway, chat_model, models_file, start_gateway
 
-from ebbtide.accounts import accounts
+from ebbtide.accounts.directory import Identity
 from ebbtide.accounts.oidc.flow import link
 from ebbtide.accounts.roles import Role
 from ebbtide.clock import SystemClock
@@ -135,7 +136,7 @@ async def test_people_sign_in_and_are_known_by_subject(
             refused = await Browser(gateway).sign_in(subject)
             assert refused.status == 403
             assert "allowed domain" in refused.error["message"]
-        await accounts.suspend_account(gateway.database, shown["account_id"])
+        await people.suspend_account(gateway.database, shown["account_id"])
         assert (await ada.get("/session")).status == 401
         assert (await Browser(gateway).sign_in("ada-1")).status == 401
         audit = (await gateway.call("GET", "/admin/audit")).json["data"]
@@ -148,12 +149,12 @@ async def test_without_leave_to_make_accounts_an_administrator_links_them(
     environ["EBBTIDE_OIDC_ISSUER"] = await find_issuer(environ)
     async with start_gateway(database_url, models, role="api", listen_url=listen_url, environ=environ) as gateway:
         now = SystemClock().now()
-        account = await accounts.create_account(gateway.database, "ada@example.org", Role.PRO, now)
+        account = await people.create_account(gateway.database, "ada@example.org", Role.PRO, now)
         refused = await Browser(gateway).sign_in("ada-1")
         assert refused.status == 403  # the same e-mail address is not enough
         assert "'ada-1'" in refused.error["message"]
         async with gateway.database.transaction() as conn:
-            await link(conn, environ["EBBTIDE_OIDC_ISSUER"], "ada-1", account.id, "cli:test", now)
+            await link(conn, Identity(environ["EBBTIDE_OIDC_ISSUER"], "ada-1", now), account.id, "cli:test")
         browser = Browser(gateway)
         assert (await browser.sign_in("ada-1")).status == 302
         shown = (await browser.get("/session")).json

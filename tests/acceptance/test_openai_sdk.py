@@ -26,10 +26,9 @@ from openai.types import Batch
 from tests.conftest import Server, database_at
 from tests.fake_upstream import Behaviour, FakeUpstream, Received
 from tests.gateway import chat_model, embedding_model, models_file, request_line, until
+from tests.people import create_account, create_key
 from tests.processes import GatewayProcess, Processes, holds
 
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.clock import SystemClock
 from ebbtide.storage.pool import Database

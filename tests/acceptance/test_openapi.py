@@ -25,9 +25,9 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from tests import people
 from tests.gateway import TestGateway, chat_model, embedding_model, models_file, request_line, start_gateway
 
-from ebbtide.accounts import accounts, keys
 from ebbtide.accounts.roles import Role
 from ebbtide.clock import SystemClock
 
@@ -67,8 +67,8 @@ class Known:
 async def things(gateway: TestGateway) -> Known:
     """One of everything, none of which the administrator's own work rests on."""
     now = SystemClock().now()
-    account = await accounts.create_account(gateway.database, "somebody", Role.INTERNAL, now)
-    key, _ = await keys.create_key(gateway.database, account.id, now=now)
+    account = await people.create_account(gateway.database, "somebody", Role.INTERNAL, now)
+    key, _ = await people.create_key(gateway.database, account.id, now=now)
     batch = await gateway.call("POST", "/v1/batches", json={"requests": [request_line("one"), request_line("two")]})
     file = await gateway.upload(b"{}\n")
     ids = {

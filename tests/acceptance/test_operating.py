@@ -157,7 +157,7 @@ async def test_a_process_that_hangs_is_told_by_the_other_and_a_second_signal_end
     asking = asyncio.create_task(chat(gateway))
     await upstream.arrived.get()
     gateway.terminate()
-    await holds(lambda: "Stopping" in gateway.log)
+    await holds(lambda: all(beat.state == "stopping" for beat in family().read().values()))
     gateway.terminate()
     assert await asking == 503
     assert await gateway.wait() == 0

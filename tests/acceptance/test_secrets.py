@@ -16,11 +16,11 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from tests import people
 from tests.fake_upstream import Behaviour, FakeUpstream, Received, closed_port
 from tests.gateway import Answer, chat_model, models_file, request_line, until
 from tests.processes import GatewayProcess, Processes, holds
 
-from ebbtide.accounts import accounts
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions
@@ -97,7 +97,7 @@ def with_password(url: str) -> str:
 
 async def sign_in(seen: Seen, database: Database) -> dict[str, str]:
     """Somebody at the console, who changes the password: the headers of the session."""
-    account = await accounts.create_account(database, "ada", Role.ADMIN, SystemClock().now())
+    account = await people.create_account(database, "ada", Role.ADMIN, SystemClock().now())
     sessions = Sessions(database, SystemClock(), SettingsSource.from_environ({}), Passwords())
     await sessions.set_password(account.id, GIVEN["ownpassword"], "cli:test")
     wrong = {"name": "ada", "password": GIVEN["wrongpassword"]}

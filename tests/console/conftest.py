@@ -20,10 +20,9 @@ from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 from tests.conftest import Server, database_at
 from tests.fake_upstream import FakeUpstream
 from tests.gateway import chat_model, embedding_model, models_file
+from tests.people import create_account, create_key
 from tests.processes import GatewayProcess, Processes
 
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions

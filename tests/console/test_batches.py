@@ -110,7 +110,7 @@ async def test_results_are_downloaded_as_the_api_gives_them(person: Person, tmp_
     assert [json.loads(line)["custom_id"] for line in path.read_text().splitlines()] == ["r0", "r1", "r2"]
 
 
-async def test_cancel_asks_first_then_retry_makes_a_new_batch_and_delete_removes(person: Person) -> None:
+async def test_cancel_asks_first_and_delete_removes(person: Person) -> None:
     page, upstream = person.page, person.deployment.upstream
     upstream.latency = 3_600
     try:
@@ -127,16 +127,22 @@ async def test_cancel_asks_first_then_retry_makes_a_new_batch_and_delete_removes
         upstream.hurry()
     await person.ended(batch)
     await page.reload()
-    unsuccessful = page.get_by_role("button", name=re.compile("Retry"))
-    if await unsuccessful.count():
-        await unsuccessful.click()
-        await expect(page).not_to_have_url(re.compile(batch))
-        await person.open(f"/batches/{batch}")
     await page.get_by_role("button", name="Delete").click()
     await page.get_by_role("button", name="Delete the batch").click()
     await expect(page).to_have_url(re.compile("/console/batches$"))
     answer = await person.deployment.gateway.call("GET", f"/v1/batches/{batch}", key=person.key)
     assert answer.status == 404
+
+
+async def test_what_did_not_succeed_is_retried_as_a_new_batch(person: Person) -> None:
+    page = person.page
+    batch = await person.batch([request_line("good"), *lines(2, "behave:status=400")], "Mixed")
+    await person.ended(batch)
+    await person.open(f"/batches/{batch}")
+    await page.get_by_role("button", name="Retry 2 unsuccessful").click()
+    await expect(page).not_to_have_url(re.compile(batch))
+    await expect(page.get_by_text("of 2", exact=False).first).to_be_visible()
+    assert len((await person.call("GET", "/v1/batches"))["data"]) == 2
 
 
 async def test_somebody_elses_batch_is_not_found(person: Person) -> None:
@@ -149,7 +155,7 @@ async def test_no_page_is_wider_than_its_window(person: Person, width: int) -> N
     batch = await person.batch(lines(2), "A name that is rather long, as names of batches tend to be after a while")
     await person.ended(batch)
     await person.page.set_viewport_size({"width": width, "height": 800})
-    for path in ("/", "/batches", f"/batches/{batch}", "/keys", "/usage", "/webhook", "/quickstart"):
+    for path in ("/", "/batches", f"/batches/{batch}", "/keys", "/usage", "/webhook", "/quickstart", "/account"):
         await person.open(path)
         await expect(person.page.get_by_role("heading", level=1)).to_be_visible()
         wide = await person.page.evaluate("document.documentElement.scrollWidth")

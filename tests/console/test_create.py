@@ -15,7 +15,7 @@ from tests.console.test_pages import faults
 from tests.gateway import request_line
 
 NEW = "/batches/new"
-BATCHES = "**/v1/batches"
+SUBMISSIONS = "**/user/batches"
 ON_A_BATCH = re.compile(r"/console/batches/batch_[0-9a-f]{32}$")
 
 
@@ -58,12 +58,18 @@ async def batches_of(person: Person) -> list[Any]:
     return list((await person.call("GET", "/v1/batches"))["data"])
 
 
+async def files_of(person: Person) -> list[Any]:
+    return list((await person.call("GET", "/v1/files?purpose=batch"))["data"])
+
+
 async def test_a_file_becomes_a_batch_in_three_steps(person: Person) -> None:
     page = person.page
     await person.open("/batches")
     await page.get_by_role("link", name="Create batch").click()
     await choose(page, jsonl([bare("a", seed=7), bare("b")]))
-    await expect(page.get_by_text("Nothing has left this computer yet")).to_be_visible()
+    await expect(page.get_by_text("The file is stored; nothing has run")).to_be_visible()
+    await expect(page.get_by_role("button", name="Use rivers.jsonl")).to_be_visible()
+    [source] = await files_of(person)
     await configure(page)
     await expect(page.get_by_label("Name", exact=True)).to_have_value("rivers")
     await page.get_by_label("Description").fill("All of them")
@@ -81,7 +87,9 @@ async def test_a_file_becomes_a_batch_in_three_steps(person: Person) -> None:
     await expect(page).to_have_url(ON_A_BATCH)
     [batch] = await batches_of(person)
     wanted = {"name": "rivers", "description": "All of them", "temperature": "0.25", "max_tokens": "100"}
-    assert batch["metadata"] == wanted | {"source_file": "rivers.jsonl"}
+    assert batch["metadata"] == wanted | {"source_file": "rivers.jsonl", "source_file_id": source["id"]}
+    assert batch["input_file_id"] != source["id"], "what is stored is changed, so that the batch has its own copy"
+    assert await files_of(person) == [source]
     await person.ended(batch["id"])
     shown = await person.call("GET", f"/user/batches/{batch['id']}/requests")
     assert [one["request"] for one in shown["data"]] == [
@@ -213,7 +221,7 @@ async def test_a_lost_answer_is_found_again_by_the_same_key(person: Person) -> N
         else:
             await route.continue_()
 
-    await page.route(BATCHES, lose)
+    await page.route(SUBMISSIONS, lose)
     await submit(page)
     await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
     await submit(page)
@@ -234,16 +242,18 @@ async def test_a_second_tab_finds_the_batch_of_the_first(person: Person) -> None
         await route.fetch()
         await route.abort()
 
-    await page.route(BATCHES, lose)
+    await page.route(SUBMISSIONS, lose)
     await submit(page)
     await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
     await submit(second)
     await expect(second).to_have_url(ON_A_BATCH)
-    await page.unroute(BATCHES)
+    await page.unroute(SUBMISSIONS)
     await submit(page)  # whose submission the other tab has brought to its end
     await expect(page).to_have_url(second.url)
     assert len(await batches_of(person)) == 1
-    assert len((await person.call("GET", "/v1/files?purpose=batch"))["data"]) == 1
+    [batch] = await batches_of(person)
+    assert {file["filename"] for file in await files_of(person)} == {"rivers.jsonl"}
+    assert batch["input_file_id"] not in {file["id"] for file in await files_of(person)}
 
 
 async def test_a_reload_alone_tells_what_the_submission_made(person: Person) -> None:
@@ -254,10 +264,10 @@ async def test_a_reload_alone_tells_what_the_submission_made(person: Person) -> 
         await route.fetch()
         await route.abort()
 
-    await page.route(BATCHES, lose)
+    await page.route(SUBMISSIONS, lose)
     await submit(page)
     await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
-    await page.unroute(BATCHES)
+    await page.unroute(SUBMISSIONS)
     await page.reload()
     await page.get_by_role("link", name="Open the batch").click()
     await expect(page).to_have_url(ON_A_BATCH)
@@ -283,10 +293,10 @@ async def test_an_outcome_that_is_unknown_for_a_day_stops_and_asks(person: Perso
     async def lose(route: Route) -> None:
         await route.abort()
 
-    await page.route(BATCHES, lose)
+    await page.route(SUBMISSIONS, lose)
     await submit(page)
     await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
-    await page.unroute(BATCHES)
+    await page.unroute(SUBMISSIONS)
     await page.evaluate(_A_DAY_AGO)
     await ready(person, jsonl([bare("a")]))
     await submit(page)
@@ -297,35 +307,26 @@ async def test_an_outcome_that_is_unknown_for_a_day_stops_and_asks(person: Perso
     assert len(await batches_of(person)) == 1
 
 
-async def test_a_key_that_changed_since_the_check_is_refused(person: Person) -> None:
+async def test_what_changed_since_the_check_is_refused_and_checked_again(person: Person) -> None:
     page = person.page
-    await ready(person, jsonl([bare("a")]))
 
     async def other_key(route: Route) -> None:
         answer = await route.fetch()
         await route.fulfill(response=answer, json=await answer.json() | {"key_id": "key_" + "0" * 32})
 
-    await page.route("**/user", other_key)
+    await page.route("**/user/batch-checks*", other_key)
+    await ready(person, jsonl([bare("a")]))
+    await page.unroute("**/user/batch-checks*")
     await submit(page)
     await expect(page.get_by_role("alert")).to_contain_text("API key has changed")
+    await expect(page.get_by_role("button", name=re.compile("^Submit"))).to_have_count(0)
     assert await batches_of(person) == []
-
-
-async def test_an_alias_that_moved_since_the_check_is_refused(person: Person) -> None:
-    page = person.page
-    await ready(person, jsonl([bare("a", model="fast")]))
-
-    async def moved(route: Route) -> None:
-        answer = await route.fetch()
-        told = await answer.json()
-        for model in told["models"]:
-            model["aliases"] = []
-        await route.fulfill(response=answer, json=told)
-
-    await page.route("**/user/batch-capabilities", moved)
+    [source] = await files_of(person)
+    await page.get_by_role("button", name="Check every line again").click()
     await submit(page)
-    await expect(page.get_by_role("alert")).to_contain_text("model has changed")
-    assert await batches_of(person) == []
+    await expect(page).to_have_url(ON_A_BATCH)
+    [batch] = await batches_of(person)
+    assert batch["metadata"]["source_file_id"] == source["id"]
 
 
 async def test_a_batch_is_copied_with_its_file_and_settings_and_a_stored_file_is_deleted(
@@ -352,8 +353,7 @@ async def test_a_batch_is_copied_with_its_file_and_settings_and_a_stored_file_is
     await check(page)
     await submit(page)
     await expect(page.get_by_role("heading", name="Copy of rivers")).to_be_visible()
-    files = (await person.call("GET", "/v1/files?purpose=batch"))["data"]
-    assert len(files) == 1  # the copy stores nothing anew
+    assert len(await files_of(person)) == 1  # the copy has the same source
 
     await person.open(NEW)
     await page.get_by_role("button", name="Delete rivers.jsonl").click()

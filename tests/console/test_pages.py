@@ -20,6 +20,7 @@ PATHS = (
     "/usage",
     "/webhook",
     "/quickstart",
+    "/account",
     "/no-such-page",
 )
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

@@ -12,6 +12,8 @@ from ebbtide.accounts import setup
 from ebbtide.accounts.roles import Role
 from ebbtide.clock import SystemClock
 
+FIELDS = ("Current password", "New password", "New password again")
+
 
 async def test_whoever_has_the_code_sets_the_gateway_up(
     window: Page, database_url: str, listen_url: str, tmp_path: Path
@@ -70,6 +72,43 @@ async def test_a_session_that_ended_asks_to_sign_in_and_goes_on_where_it_was(per
     await person.page.locator("input[autocomplete=current-password]").fill(PASSWORD)
     await person.page.keyboard.press("Enter")
     await expect(person.page.get_by_role("heading", name="Batches")).to_be_visible()
+
+
+async def test_somebody_changes_their_password_and_then_signs_out_everywhere(person: Person) -> None:
+    page = person.page
+    other = await page.context.browser.new_context()  # type: ignore[union-attr]
+    signed_in = await other.request.post(
+        f"{person.deployment.url}/session", data={"name": person.name, "password": PASSWORD}
+    )
+    assert signed_in.ok
+    await person.open("/")
+    await page.get_by_role("button", name=f"Account {person.name}").click()
+    await page.get_by_role("menuitem", name="Your account").click()
+    await expect(page.get_by_role("heading", name="Your account")).to_be_visible()
+    current, fresh, again = (page.get_by_label(name, exact=True) for name in FIELDS)
+    change = page.get_by_role("button", name="Change the password")
+    await current.fill("not the password")
+    await fresh.fill("another battery staple")
+    await again.fill("another battery")
+    await expect(page.get_by_text("It differs from the one above")).to_be_visible()
+    await expect(change).to_be_disabled()
+    await again.fill("another battery staple")
+    await change.click()
+    await expect(page.get_by_role("alert")).to_contain_text("current password is not right")
+    await current.fill(PASSWORD)
+    await change.click()
+    await expect(page.get_by_text("Your password is changed")).to_be_visible()
+    await expect(current).to_have_value("")
+    assert (await other.request.get(f"{person.deployment.url}/session")).status == 401
+    await other.close()
+
+    await page.get_by_role("button", name="Sign out everywhere").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Sign out everywhere").click()
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    await page.get_by_label("Name").fill(person.name)
+    await page.locator("input[autocomplete=current-password]").fill("another battery staple")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Your account")).to_be_visible()
 
 
 async def test_a_lower_role_sees_no_batches_until_it_has_some(deployment: Deployment, window: Page) -> None:

@@ -45,7 +45,7 @@ const manners: Middleware = {
   },
   onError({ error }) {
     if (error instanceof DOMException && error.name === 'AbortError') return error;
-    return new ApiError(0, 'The gateway cannot be reached. It may be restarting; this page tries again.');
+    return new ApiError(0, 'The gateway cannot be reached. It may be restarting: try again in a moment.');
   },
 };
 

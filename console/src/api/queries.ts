@@ -1,4 +1,7 @@
-/** The one cache of what was read. What a second try cannot mend is not tried again. */
+/**
+ * The one cache of what was read. What a second try cannot mend is not tried again. The gateway may be on this machine or
+ * in this network: it is asked although the browser believes that it is offline.
+ */
 import { keepPreviousData, QueryClient } from '@tanstack/react-query';
 
 import { ApiError } from './client';
@@ -8,10 +11,11 @@ const ONCE = new Set([400, 401, 403, 404, 409, 410, 413]);
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
+      networkMode: 'always',
       staleTime: 2_000,
       placeholderData: keepPreviousData,
       retry: (failures, error) => failures < 3 && !(error instanceof ApiError && ONCE.has(error.status)),
     },
-    mutations: { retry: false },
+    mutations: { networkMode: 'always', retry: false },
   },
 });

@@ -789,7 +789,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Begin an upload in parts; x-goog-upload-url tells where they go */
+        /** Begin an upload in parts, x-goog-upload-url tells where they go; or send a whole file as raw */
         post: operations["start_gemini_upload"];
         delete?: never;
         options?: never;
@@ -875,7 +875,8 @@ export interface paths {
         /** Search your batches, newest first */
         get: operations["list_user_batches"];
         put?: never;
-        post?: never;
+        /** Create a batch of a checked file, unless the key or the model has changed since */
+        post: operations["submit_batch"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1766,14 +1767,6 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** _Part */
-        _Part: {
-            type: string;
-        };
-        /** _Tool */
-        _Tool: {
-            type: string;
-        };
         /**
          * AccountChange
          * @description What is to change; what is left out stays. A null quota or address is none, a null cap lets the role's hold.
@@ -1917,7 +1910,7 @@ export interface components {
              * @enum {unknown}
              */
             object: "model";
-            prices: components["schemas"]["ebbtide.api.admin.models.ModelPrices"];
+            prices: components["schemas"]["ModelPrices"];
             routes: components["schemas"]["ModelRoute"][];
             /** @enum {unknown} */
             type: "chat" | "embedding";
@@ -1941,13 +1934,15 @@ export interface components {
          * AuditObject
          * @description One deed. `actor` is `<account id>/<key id>`, or `cli:<user>` for a command on the machine.
          *
-         *     `subject` is what it was done to, `account_id` the account it concerned, if it was one's; `detail` depends on the
-         *     action and never holds a secret.
+         *     `subject` is what it was done to, `account_id` the account it concerned, if it was one's; the names are those of
+         *     accounts, null where it is none or it was removed for good. `detail` depends on the action and never holds a secret.
          */
         AuditObject: {
             account_id: string | null;
+            account_name: string | null;
             action: string;
             actor: string;
+            actor_name: string | null;
             at: string;
             detail: Record<string, never>;
             id: string;
@@ -1957,6 +1952,7 @@ export interface components {
              */
             object: "audit_entry";
             subject: string;
+            subject_name: string | null;
         };
         /**
          * BarObject
@@ -2003,7 +1999,7 @@ export interface components {
             limits: components["schemas"]["BatchLimits"];
             /** @enum {unknown} */
             min_role: "admin" | "free" | "internal" | "pro";
-            models: components["schemas"]["ebbtide.api.user.batch_capabilities.BatchModel"][];
+            models: components["schemas"]["BatchCapableModel"][];
             /**
              * @default batch_capabilities
              * @enum {unknown}
@@ -2016,6 +2012,26 @@ export interface components {
             status: "disabled" | "enabled" | "unavailable";
             targets: components["schemas"]["TargetObject"][];
             window_hours: number | null;
+        };
+        /**
+         * BatchCapableModel
+         * @description A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
+         *
+         *     `unsupported_fields` of a chat completion's or an embedding's body are what no such route can carry; where
+         *     `unknown_fields` is false, nor can any carry a field that the gateway does not know.
+         */
+        BatchCapableModel: {
+            aliases: string[];
+            available: boolean;
+            context_length: number | null;
+            id: string;
+            live: boolean;
+            max_output_tokens: number | null;
+            prices: components["schemas"]["BatchPrices"];
+            targets: string[];
+            type: string;
+            unknown_fields: boolean;
+            unsupported_fields: string[];
         };
         /**
          * BatchCheck
@@ -2122,7 +2138,8 @@ export interface components {
         };
         /**
          * BatchJob
-         * @description A batch and its owner. `misses_window`: at its pace so far it ends after its window has closed.
+         * @description A batch, how it came, and its owner. `name` was given in the console, or is the one in its metadata.
+         *     `misses_window`: at its pace so far it ends after its window has closed.
          */
         BatchJob: {
             account_id: string;
@@ -2130,13 +2147,17 @@ export interface components {
             cached_tokens: number;
             email: string | null;
             estimated_completion_at: string | null;
+            /** @enum {unknown} */
+            input_method: "file" | "message_batches" | "requests";
             misses_window: boolean;
+            name: string | null;
             /**
              * @default batch_job
              * @enum {unknown}
              */
             object: "batch_job";
             started_at: string | null;
+            target: string;
             user_name: string;
         };
         /**
@@ -2158,11 +2179,36 @@ export interface components {
             unfinished_requests: number;
         };
         /**
+         * BatchModel
+         * @description A model's batch work. `max_concurrency` is its own cap, null where BATCH_MODEL_CONCURRENCY holds, and
+         *     `effective_max_concurrency` the cap in force; 0 pauses the model.
+         *
+         *     `running` and `queued` count requests over all gateway processes, `interactive` the interactive ones in flight.
+         *     `blocked_reason` tells why nothing starts: `model_queued`, `model_paused` (both with `rest_until`), `model_cap`,
+         *     `yielding`, `no_route_up`. `waiting_since`: since when its deployment has been waiting for capacity.
+         */
+        BatchModel: {
+            blocked_reason: string | null;
+            effective_max_concurrency: number;
+            interactive: number;
+            max_concurrency: number | null;
+            model_id: string;
+            /**
+             * @default batch_model
+             * @enum {unknown}
+             */
+            object: "batch_model";
+            queued: number;
+            rest_until: string | null;
+            running: number;
+            waiting_since: string | null;
+        };
+        /**
          * BatchModelList
          * @description Every model of the gateway, and any other that still has batch requests; by name.
          */
         BatchModelList: {
-            data: components["schemas"]["ebbtide.api.admin.batch_models.BatchModel"][];
+            data: components["schemas"]["BatchModel"][];
             /**
              * @default list
              * @enum {unknown}
@@ -2236,6 +2282,17 @@ export interface components {
             usage: components["schemas"]["BatchUsage"];
         };
         /**
+         * BatchPrices
+         * @description USD per million tokens of an interactive request; a batch's costs `batch_factor` times that.
+         */
+        BatchPrices: {
+            batch_factor: number;
+            cache_write: number;
+            cached_input: number;
+            input: number;
+            output: number;
+        };
+        /**
          * BatchRequest
          * @description A request of a batch: what it said and was answered, null where that may not be shown.
          */
@@ -2260,6 +2317,20 @@ export interface components {
             pendingRequestCount: string;
             requestCount: string;
             successfulRequestCount: string;
+        };
+        /**
+         * BatchSubmission
+         * @description A batch of a file, as in `POST /v1/batches`, and what its check found.
+         */
+        BatchSubmission: {
+            checked: components["schemas"]["CheckFound"];
+            /** @enum {unknown} */
+            endpoint: "/v1/chat/completions" | "/v1/embeddings";
+            input_file_id: string;
+            /** @default {} */
+            metadata: {
+                [key: string]: string;
+            };
         };
         /** BatchSummary */
         BatchSummary: {
@@ -2324,7 +2395,7 @@ export interface components {
             max_completion_tokens: number | null;
             /** @default null */
             max_tokens: number | null;
-            messages: components["schemas"]["ebbtide.dialects.openai.bodies._Message"][];
+            messages: components["schemas"]["ChatMessage"][];
             model: string;
             /** @default null */
             n: number | null;
@@ -2333,13 +2404,36 @@ export interface components {
             /** @default null */
             stream: boolean | null;
             /** @default null */
-            stream_options: components["schemas"]["ebbtide.dialects.openai.bodies._StreamOptions"] | null;
+            stream_options: components["schemas"]["ChatStreamOptions"] | null;
             /** @default null */
             temperature: number | null;
             /** @default null */
-            tools: components["schemas"]["ebbtide.dialects.openai.bodies._Object"][] | null;
+            tools: components["schemas"]["JsonObject"][] | null;
             /** @default null */
             top_p: number | null;
+        };
+        /** ChatMessage */
+        ChatMessage: {
+            /** @default null */
+            content: string | components["schemas"]["ContentPart"][] | null;
+            role: string;
+            /** @default null */
+            tool_calls: components["schemas"]["JsonObject"][] | null;
+        };
+        /** ChatStreamOptions */
+        ChatStreamOptions: {
+            /** @default null */
+            include_usage: boolean | null;
+        };
+        /**
+         * CheckFound
+         * @description What the check told: the key it was made with, and the canonical model that `names` stood for, which are the
+         *     names in the file or the one that was chosen.
+         */
+        CheckFound: {
+            key_id: string;
+            model: string;
+            names: string[];
         };
         /**
          * ConfigEntry
@@ -2423,9 +2517,13 @@ export interface components {
             request_bytes: number;
             truncated: boolean;
         };
+        /** ContentPart */
+        ContentPart: {
+            type: string;
+        };
         /** CountTokens */
         CountTokens: {
-            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
+            messages: components["schemas"]["MessageParam"][];
             model: string;
             /** @default null */
             system: string | {
@@ -2501,114 +2599,6 @@ export interface components {
             routes_off: components["schemas"]["RouteName"][];
             traffic: components["schemas"]["Traffic"];
         };
-        /**
-         * BatchModel
-         * @description A model's batch work. `max_concurrency` is its own cap, null where BATCH_MODEL_CONCURRENCY holds, and
-         *     `effective_max_concurrency` the cap in force; 0 pauses the model.
-         *
-         *     `running` and `queued` count requests over all gateway processes, `interactive` the interactive ones in flight.
-         *     `blocked_reason` tells why nothing starts: `model_queued`, `model_paused` (both with `rest_until`), `model_cap`,
-         *     `yielding`, `no_route_up`. `waiting_since`: since when its deployment has been waiting for capacity.
-         */
-        "ebbtide.api.admin.batch_models.BatchModel": {
-            blocked_reason: string | null;
-            effective_max_concurrency: number;
-            interactive: number;
-            max_concurrency: number | null;
-            model_id: string;
-            /**
-             * @default batch_model
-             * @enum {unknown}
-             */
-            object: "batch_model";
-            queued: number;
-            rest_until: string | null;
-            running: number;
-            waiting_since: string | null;
-        };
-        /**
-         * ModelPrices
-         * @description USD per million tokens; batch requests are charged that times the model's `batch_price_factor`.
-         */
-        "ebbtide.api.admin.models.ModelPrices": {
-            cache_write: number;
-            cached_input: number;
-            input: number;
-            output: number;
-        };
-        /**
-         * BatchModel
-         * @description A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
-         *
-         *     `unsupported_fields` of a chat completion's or an embedding's body are what no such route can carry; where
-         *     `unknown_fields` is false, nor can any carry a field that the gateway does not know.
-         */
-        "ebbtide.api.user.batch_capabilities.BatchModel": {
-            aliases: string[];
-            available: boolean;
-            context_length: number | null;
-            id: string;
-            live: boolean;
-            max_output_tokens: number | null;
-            prices: components["schemas"]["ebbtide.api.user.batch_capabilities.ModelPrices"];
-            targets: string[];
-            type: string;
-            unknown_fields: boolean;
-            unsupported_fields: string[];
-        };
-        /**
-         * ModelPrices
-         * @description USD per million tokens of an interactive request; a batch's costs `batch_factor` times that.
-         */
-        "ebbtide.api.user.batch_capabilities.ModelPrices": {
-            batch_factor: number;
-            cache_write: number;
-            cached_input: number;
-            input: number;
-            output: number;
-        };
-        /** _Message */
-        "ebbtide.dialects.anthropic.bodies._Message": {
-            content: string | {
-                [key: string]: unknown;
-            }[];
-            /** @enum {unknown} */
-            role: "assistant" | "system" | "user";
-        };
-        /** ErrorDetail */
-        "ebbtide.dialects.anthropic.errors.ErrorDetail": {
-            message: string;
-            type: string;
-        };
-        /** _Message */
-        "ebbtide.dialects.openai.bodies._Message": {
-            /** @default null */
-            content: string | components["schemas"]["_Part"][] | null;
-            role: string;
-            /** @default null */
-            tool_calls: components["schemas"]["ebbtide.dialects.openai.bodies._Object"][] | null;
-        };
-        /** _Object */
-        "ebbtide.dialects.openai.bodies._Object": Record<string, never>;
-        /** _StreamOptions */
-        "ebbtide.dialects.openai.bodies._StreamOptions": {
-            /** @default null */
-            include_usage: boolean | null;
-        };
-        /** ErrorDetail */
-        "ebbtide.dialects.openai.errors.ErrorDetail": {
-            code: string | number;
-            message: string;
-            param: string | null;
-            type: string;
-        };
-        /** _Object */
-        "ebbtide.dialects.openai.responses_api.checks._Object": Record<string, never>;
-        /** _StreamOptions */
-        "ebbtide.dialects.openai.responses_api.checks._StreamOptions": {
-            /** @default null */
-            include_obfuscation: boolean | null;
-        };
         /** EmbedContentRequest */
         EmbedContentRequest: {
             content: components["schemas"]["Content"];
@@ -2635,7 +2625,14 @@ export interface components {
          * @description `{"error": {"message", "type", "param", "code"}}`; `code` is the HTTP status where no string code is named.
          */
         ErrorBody: {
-            error: components["schemas"]["ebbtide.dialects.openai.errors.ErrorDetail"];
+            error: components["schemas"]["ErrorDetail"];
+        };
+        /** ErrorDetail */
+        ErrorDetail: {
+            code: string | number;
+            message: string;
+            param: string | null;
+            type: string;
         };
         /** FileDeleted */
         FileDeleted: {
@@ -2686,8 +2683,6 @@ export interface components {
             displayName: string | null;
             /** @default null */
             mimeType: string | null;
-            /** @default null */
-            name: string | null;
             /**
              * @description Any JSON
              * @default null
@@ -2853,6 +2848,11 @@ export interface components {
         InputTokensDetails: {
             cached_tokens: number;
         };
+        /**
+         * JsonObject
+         * @description Any JSON object.
+         */
+        JsonObject: Record<string, never>;
         /**
          * KeyDraft
          * @description A key to be made; `expires_at` with its timezone. Budgets in USD a day and a month (UTC).
@@ -3275,10 +3275,18 @@ export interface components {
             /** @default 0 */
             succeeded: number;
         };
+        /** MessageParam */
+        MessageParam: {
+            content: string | {
+                [key: string]: unknown;
+            }[];
+            /** @enum {unknown} */
+            role: "assistant" | "system" | "user";
+        };
         /** Messages */
         Messages: {
             max_tokens: number;
-            messages: components["schemas"]["ebbtide.dialects.anthropic.bodies._Message"][];
+            messages: components["schemas"]["MessageParam"][];
             /** @default null */
             metadata: {
                 [key: string]: unknown;
@@ -3312,9 +3320,14 @@ export interface components {
          * @description `{"type": "error", "error": {"type", "message"}, "request_id"}`.
          */
         MessagesError: {
-            error: components["schemas"]["ebbtide.dialects.anthropic.errors.ErrorDetail"];
+            error: components["schemas"]["MessagesErrorDetail"];
             request_id: string;
             /** @default error */
+            type: string;
+        };
+        /** MessagesErrorDetail */
+        MessagesErrorDetail: {
+            message: string;
             type: string;
         };
         /** ModelInfo */
@@ -3393,6 +3406,16 @@ export interface components {
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
+        };
+        /**
+         * ModelPrices
+         * @description USD per million tokens; batch requests are charged that times the model's `batch_price_factor`.
+         */
+        ModelPrices: {
+            cache_write: number;
+            cached_input: number;
+            input: number;
+            output: number;
         };
         /**
          * ModelRoute
@@ -3690,19 +3713,28 @@ export interface components {
             /** @default null */
             parallel_tool_calls: boolean | null;
             /** @default null */
-            reasoning: components["schemas"]["ebbtide.dialects.openai.responses_api.checks._Object"] | null;
+            reasoning: components["schemas"]["JsonObject"] | null;
             /** @default null */
             stream: boolean | null;
             /** @default null */
-            stream_options: components["schemas"]["ebbtide.dialects.openai.responses_api.checks._StreamOptions"] | null;
+            stream_options: components["schemas"]["ResponsesStreamOptions"] | null;
             /** @default null */
             temperature: number | null;
             /** @default null */
-            text: components["schemas"]["ebbtide.dialects.openai.responses_api.checks._Object"] | null;
+            text: components["schemas"]["JsonObject"] | null;
             /** @default null */
-            tools: components["schemas"]["_Tool"][] | null;
+            tools: components["schemas"]["ResponsesTool"][] | null;
             /** @default null */
             top_p: number | null;
+        };
+        /** ResponsesStreamOptions */
+        ResponsesStreamOptions: {
+            /** @default null */
+            include_obfuscation: boolean | null;
+        };
+        /** ResponsesTool */
+        ResponsesTool: {
+            type: string;
         };
         /**
          * ResultError
@@ -4797,7 +4829,7 @@ export interface operations {
                 limit?: number;
                 /** @description Only batches whose requests all name this model */
                 model?: string;
-                /** @description A part of the name, or the id */
+                /** @description A part of the name or of the id */
                 search?: string;
                 /** @description Only batches of this status */
                 status?: "any" | "validating" | "in_progress" | "finalizing" | "cancelling" | "cancelled" | "completed" | "expired" | "failed";
@@ -5091,7 +5123,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ebbtide.api.admin.batch_models.BatchModel"];
+                    "application/json": components["schemas"]["BatchModel"];
                 };
             };
             /** @description Bad Request */
@@ -8311,6 +8343,114 @@ export interface operations {
             };
         };
     };
+    submit_batch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Sent again with the same request, answers the batch that the first call created */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BatchSubmission"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchObject"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_user_batch: {
         parameters: {
             query?: never;
@@ -10360,6 +10500,8 @@ export interface operations {
                     file: string;
                     /** @enum {string} */
                     purpose: "batch";
+                    /** @description The uploaded file that this is a batch's own copy of, with changed requests: it is not listed, and is deleted with that file or with the batch that is made of it */
+                    source_file_id?: string;
                 };
             };
         };
@@ -11778,7 +11920,7 @@ export interface operations {
     list_gemini_batches: {
         parameters: {
             query?: {
-                /** @description Entries in a page */
+                /** @description Entries in a page, at most 1000; 0: 50 */
                 pageSize?: number;
                 /** @description The nextPageToken of the page before */
                 pageToken?: string;
@@ -12031,7 +12173,7 @@ export interface operations {
     list_gemini_files: {
         parameters: {
             query?: {
-                /** @description Entries in a page */
+                /** @description Entries in a page, at most 1000; 0: 50 */
                 pageSize?: number;
                 /** @description The nextPageToken of the page before */
                 pageToken?: string;
@@ -12275,7 +12417,7 @@ export interface operations {
     list_gemini_models: {
         parameters: {
             query?: {
-                /** @description Entries in a page */
+                /** @description Entries in a page, at most 1000; 0: 50 */
                 pageSize?: number;
                 /** @description The nextPageToken of the page before */
                 pageToken?: string;

@@ -1,6 +1,6 @@
 /** The side navigation: places by what the account may see, and the account's own menu at its foot. */
 import { Menu, Text, UnstyledButton, useMantineColorScheme } from '@mantine/core';
-import { IconDeviceDesktop, IconKeyboard, IconLogout, IconMoon, IconSelector, IconSun } from '@tabler/icons-react';
+import { IconDeviceDesktop, IconKeyboard, IconLogout, IconMoon, IconSelector, IconSun, IconUserCircle } from '@tabler/icons-react';
 import { Fragment } from 'react';
 import { Link, NavLink } from 'react-router';
 
@@ -37,7 +37,7 @@ export function Nav(props: { onKeys: () => void; onLeave: () => void }) {
         </Fragment>
       ))}
       <div className={css.foot}>
-        <AccountMenu onKeys={props.onKeys} />
+        <AccountMenu onKeys={props.onKeys} onLeave={props.onLeave} />
       </div>
     </nav>
   );
@@ -49,7 +49,7 @@ const SCHEMES = [
   { value: 'dark', label: 'Dark', icon: IconMoon },
 ] as const;
 
-function AccountMenu(props: { onKeys: () => void }) {
+function AccountMenu(props: { onKeys: () => void; onLeave: () => void }) {
   const session = useSignedIn();
   const signOut = useSignOut();
   const { colorScheme, setColorScheme } = useMantineColorScheme();
@@ -76,6 +76,9 @@ function AccountMenu(props: { onKeys: () => void }) {
           </Menu.Item>
         ))}
         <Menu.Divider />
+        <Menu.Item component={Link} to="/account" onClick={props.onLeave} leftSection={<IconUserCircle size={14} />}>
+          Your account
+        </Menu.Item>
         <Menu.Item leftSection={<IconKeyboard size={14} />} onClick={props.onKeys}>
           Keyboard
         </Menu.Item>

@@ -15,10 +15,10 @@ import { useJumps } from './useJumps';
 export function Shell() {
   const session = useSession();
   if (session.data === null) return <SignIn />;
-  if (session.data !== undefined) return <Frame />;
+  if (session.data !== undefined) return <Frame key={session.data.account_id} />;
   return (
     <main style={{ maxWidth: 480, margin: '20vh auto', padding: 16 }}>
-      {session.error === null ? <Loading rows={3} /> : <Problem error={session.error} retry={() => void session.refetch()} />}
+      {session.error === null ? <Loading rows={3} /> : <Problem error={session.error} retry={session.refetch} />}
     </main>
   );
 }
@@ -51,10 +51,10 @@ function Frame() {
           <Outlet />
         </Suspense>
       </main>
-      <Drawer opened={menuShown} onClose={() => showMenu(false)} size={270} hiddenFrom="sm" classNames={{ body: css.drawer }} closeButtonProps={{ 'aria-label': 'Close' }}>
+      <Drawer opened={menuShown} onClose={() => showMenu(false)} size={270} hiddenFrom="sm" classNames={{ body: css.drawer }}>
         {menuShown && nav}
       </Drawer>
-      <Modal opened={keysShown} onClose={() => showKeys(false)} title="Keyboard" closeButtonProps={{ 'aria-label': 'Close' }}>
+      <Modal opened={keysShown} onClose={() => showKeys(false)} title="Keyboard">
         <Keys parts={parts} />
       </Modal>
     </div>

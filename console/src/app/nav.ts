@@ -2,7 +2,6 @@
 import {
   IconActivity,
   IconAdjustments,
-  IconApi,
   IconChartBar,
   IconCode,
   IconGauge,
@@ -33,7 +32,7 @@ export interface Part {
   places: readonly Place[];
 }
 
-export const PARTS: readonly Part[] = [
+const PARTS: readonly Part[] = [
   {
     label: null,
     places: [
@@ -60,8 +59,6 @@ export const PARTS: readonly Part[] = [
     ],
   },
 ];
-
-export const API_DESCRIPTION = { href: '/openapi.json', label: 'OpenAPI', icon: IconApi };
 
 export function visibleParts(sees: { batches: boolean; admin: boolean }): Part[] {
   return PARTS.map((part) => ({

@@ -9,9 +9,15 @@ function Failed() {
   const error = useRouteError();
   return (
     <Page title="Something went wrong">
-      <Problem error={error instanceof Error ? error : new Error('The page could not be shown.')} retry={() => window.location.reload()} />
+      <Problem error={problemOf(error)} retry={() => window.location.reload()} />
     </Page>
   );
+}
+
+/** A page's code that is not there is that of another version: the gateway was updated while this tab was open. */
+function problemOf(error: unknown): Error {
+  if (error instanceof TypeError && error.message.includes('import')) return new Error('A part of the console is missing: the gateway was updated or is restarting. Load the page again.');
+  return error instanceof Error ? error : new Error('The page could not be shown.');
 }
 
 function Missing() {
@@ -51,6 +57,7 @@ export const router = createBrowserRouter(
             { path: 'batches', lazy: () => import('../pages/batches') },
             { path: 'batches/new', lazy: () => import('../pages/create') },
             { path: 'batches/:id', lazy: () => import('../pages/batch') },
+            { path: 'account', lazy: () => import('../pages/account') },
             { path: 'keys', lazy: () => import('../pages/keys') },
             { path: 'usage', lazy: () => import('../pages/usage') },
             { path: 'webhook', lazy: () => import('../pages/webhook') },

@@ -31,8 +31,9 @@ export const theme = createTheme({
     PasswordInput: { defaultProps: { size: 'sm' } },
     NumberInput: { defaultProps: { size: 'sm' } },
     Select: { defaultProps: { size: 'sm' } },
-    Tooltip: { defaultProps: { openDelay: 250, fz: 'xs' } },
-    Modal: { defaultProps: { centered: true, radius: 10, overlayProps: { backgroundOpacity: 0.4 } } },
+    Tooltip: { defaultProps: { openDelay: 250, fz: 'xs', events: { hover: true, focus: true, touch: true } } },
+    Modal: { defaultProps: { centered: true, radius: 10, overlayProps: { backgroundOpacity: 0.4 }, closeButtonProps: { 'aria-label': 'Close' } } },
+    Drawer: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
     Menu: { defaultProps: { shadow: 'md', radius: 8 } },
   },
 });

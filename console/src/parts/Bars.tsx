@@ -8,6 +8,12 @@ export interface Series {
   fill: string;
 }
 
+/** Batch work lies on top of what callers asked directly. */
+export const BY_SOURCE: readonly Series[] = [
+  { name: 'Interactive', fill: 'var(--fill-active)' },
+  { name: 'Batch', fill: 'var(--fill-batch)' },
+];
+
 export interface Bar {
   key: string;
   label: string;

@@ -1,46 +1,28 @@
 /** Asks before what cannot be undone; shows what was refused in place. */
-import { Button, Group, Modal, Stack, Text } from '@mantine/core';
+import { Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 
-import { Note } from './states';
+import { type Decision, Dialog, DialogForm } from './Dialog';
 
 export interface Ask {
   title: string;
   children: ReactNode;
   action: string;
+  /** The button that does nothing. */
+  keep?: string;
   danger?: boolean;
 }
 
-export function Confirm(props: {
-  ask: Ask | null;
-  busy: boolean;
-  error: Error | null;
-  onConfirm: () => void;
-  onClose: () => void;
-}) {
-  const { ask } = props;
+export function Confirm({ ask, onConfirm, ...decision }: Decision & { ask: Ask | null; onConfirm: () => void }) {
   return (
-    <Modal opened={ask !== null} onClose={props.onClose} title={ask?.title} closeButtonProps={{ 'aria-label': 'Close' }}>
-      {ask !== null && (
-        <Stack gap="md">
+    <Dialog about={ask} title={({ title }) => title} onClose={decision.onClose}>
+      {({ children, action, keep, danger }) => (
+        <DialogForm {...decision} action={action} keep={keep ?? 'Keep it'} danger={danger} onSubmit={onConfirm}>
           <Text size="sm" component="div">
-            {ask.children}
+            {children}
           </Text>
-          {props.error !== null && (
-            <Note tone="bad" role="alert">
-              {props.error.message}
-            </Note>
-          )}
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={props.onClose}>
-              Keep it
-            </Button>
-            <Button color={ask.danger === true ? 'red.9' : undefined} loading={props.busy} onClick={props.onConfirm} data-autofocus>
-              {ask.action}
-            </Button>
-          </Group>
-        </Stack>
+        </DialogForm>
       )}
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,29 +1,33 @@
 /** Copying: a button beside a value, and code with one in its corner. */
-import { ActionIcon, CopyButton, Tooltip } from '@mantine/core';
-import { IconCheck, IconCopy } from '@tabler/icons-react';
+import { ActionIcon, Tooltip } from '@mantine/core';
+import { IconAlertTriangle, IconCheck, IconCopy } from '@tabler/icons-react';
+import { type MouseEvent, useEffect, useState } from 'react';
 
+import { copyText } from './clipboard';
 import css from './parts.module.css';
 
+const TOLD_MS = 2_500;
+const WORDS = { copied: 'Copied', refused: 'The browser did not let it be copied: select it and copy it' };
+
 export function Copy(props: { value: string; label?: string }) {
+  const [outcome, setOutcome] = useState<keyof typeof WORDS | null>(null);
+  useEffect(() => {
+    if (outcome === null) return undefined;
+    const timer = window.setTimeout(() => setOutcome(null), TOLD_MS);
+    return () => window.clearTimeout(timer);
+  }, [outcome]);
+  const copy = async (event: MouseEvent) => {
+    event.stopPropagation();
+    setOutcome((await copyText(props.value)) ? 'copied' : 'refused');
+  };
+  const words = outcome === null ? (props.label ?? 'Copy') : WORDS[outcome];
+  const Icon = outcome === null ? IconCopy : outcome === 'copied' ? IconCheck : IconAlertTriangle;
   return (
-    <CopyButton value={props.value} timeout={1_500}>
-      {({ copied, copy }) => (
-        <Tooltip label={copied ? 'Copied' : (props.label ?? 'Copy')}>
-          <ActionIcon
-            variant="subtle"
-            color="gray"
-            size="sm"
-            aria-label={copied ? 'Copied' : (props.label ?? 'Copy')}
-            onClick={(event) => {
-              event.stopPropagation();
-              copy();
-            }}
-          >
-            {copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
-          </ActionIcon>
-        </Tooltip>
-      )}
-    </CopyButton>
+    <Tooltip label={words}>
+      <ActionIcon variant="subtle" color="gray" size="sm" aria-label={words} onClick={(event) => void copy(event)}>
+        <Icon size={14} />
+      </ActionIcon>
+    </Tooltip>
   );
 }
 

@@ -1,6 +1,6 @@
 /** Requests by outcome as one bar; what is left of it has no outcome yet. */
 import css from './parts.module.css';
-import { count } from './format';
+import { count, counted } from './format';
 import type { Tone } from './states';
 
 export interface Outcome {
@@ -16,7 +16,7 @@ export function OutcomeBar(props: { total: number; outcomes: readonly Outcome[];
     <div
       className={props.tall === true ? `${css.bar} ${css.barTall}` : css.bar}
       role="img"
-      aria-label={`Of ${count(props.total)} requests: ${words || 'none has an outcome yet'}`}
+      aria-label={`Of ${counted(props.total, 'request')}: ${words || 'none has an outcome yet'}`}
     >
       {told.map((outcome) => (
         <span

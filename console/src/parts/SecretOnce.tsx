@@ -10,7 +10,6 @@ export function SecretOnce(props: { title: string; secret: string | null; childr
       onClose={props.onClose}
       title={props.title}
       closeOnClickOutside={false}
-      closeButtonProps={{ 'aria-label': 'Close' }}
       size="lg"
     >
       <Stack gap="md">

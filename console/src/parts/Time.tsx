@@ -1,23 +1,21 @@
-/** A moment in the viewer's zone; UTC when hovered or focused. */
+/** A moment in the viewer's zone; UTC when it is pointed at. */
 import { Tooltip } from '@mantine/core';
 
-import { relative } from './format';
+import { exact, moment, relative } from './format';
 import { useNow } from './useNow';
-
-const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 function utc(at: Date): string {
   return `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/** `at` is Unix seconds or an ISO time; `ago` tells how long ago it was instead of when. */
-export function Time(props: { at: number | string | null | undefined; ago?: boolean }) {
+/** `at` is Unix seconds or an ISO time; `ago` tells how long ago it was instead of when, `seconds` when to the second. */
+export function Time(props: { at: number | string | null | undefined; ago?: boolean; seconds?: boolean }) {
   const now = useNow(props.ago === true ? 10_000 : null);
   if (props.at === null || props.at === undefined) return <>–</>;
   const at = new Date(typeof props.at === 'number' ? props.at * 1000 : props.at);
-  const words = props.ago === true ? relative(at, now) : local.format(at);
+  const words = props.ago === true ? relative(at, now) : (props.seconds === true ? exact : moment).format(at);
   return (
-    <Tooltip label={props.ago === true ? `${local.format(at)} · ${utc(at)}` : utc(at)} events={{ hover: true, focus: true, touch: true }}>
+    <Tooltip label={props.ago === true ? `${exact.format(at)} · ${utc(at)}` : utc(at)} events={{ hover: true, focus: true, touch: true }}>
       <time dateTime={at.toISOString()} style={{ whiteSpace: 'nowrap' }}>
         {words}
       </time>

@@ -1,10 +1,15 @@
-/** Figures and spans in words. */
+/** Figures, spans and moments in words, each form in this one place; moments in the viewer's zone unless they say UTC. */
 
 const whole = new Intl.NumberFormat('en-US');
 const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
 export function count(value: number): string {
   return whole.format(value);
+}
+
+/** 1 request, 2 requests; 1 batch, 2 batches. */
+export function counted(value: number, one: string, several: string = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : several}`;
 }
 
 /** 12,345 as 12.3K. */
@@ -43,6 +48,18 @@ export function relative(at: Date, now: Date): string {
   const words = span(Math.abs(seconds)).split(' ').slice(0, 2).join(' ');
   return seconds > 0 ? `${words} ago` : `in ${words}`;
 }
+
+/** Milliseconds as they are read: 840 ms, 1.84 s, 2.1 min. */
+export function duration(ms: number): string {
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  return ms < 59_995 ? `${(ms / 1_000).toFixed(2)} s` : `${(ms / 60_000).toFixed(1)} min`;
+}
+
+export const moment = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+export const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+export const hourOf = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' });
+export const minuteOf = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+export const dayOfUtc = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', timeZone: 'UTC' });
 
 export function bytes(value: number): string {
   if (value < 1024) return `${value} B`;

@@ -17,7 +17,7 @@ export function SignIn() {
         </div>
         <div className={css.form}>
           {setup.data !== undefined && (setup.data.open ? <SetupForm /> : <SignInForm oidc={setup.data.oidc === true} />)}
-          {setup.data === undefined && setup.error !== null && <Problem error={setup.error} retry={() => void setup.refetch()} />}
+          {setup.data === undefined && setup.error !== null && <Problem error={setup.error} retry={setup.refetch} />}
           {setup.data === undefined && setup.error === null && <Loading rows={3} />}
         </div>
       </div>

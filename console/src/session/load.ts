@@ -6,7 +6,9 @@ import { queries } from '../api/queries';
 import type { Session } from './wire';
 
 const SESSION = ['session'];
+const AGAIN_MS = 5_000;
 let wasSignedIn = false;
+let accountId: string | null = null;
 
 async function readSession(): Promise<Session | null> {
   try {
@@ -17,10 +19,17 @@ async function readSession(): Promise<Session | null> {
   }
 }
 
+/** What another account read is not this one's to see, whether it signed in here or in another tab. */
 function kept(session: Session): Session {
+  if (session.account_id !== accountId) forgetAllButSession();
+  accountId = session.account_id;
   keepCsrfToken(session.csrf_token ?? null);
   wasSignedIn = true;
   return session;
+}
+
+function forgetAllButSession(): void {
+  queries.removeQueries({ predicate: (query) => query.queryKey[0] !== SESSION[0] });
 }
 
 whenSessionEnds(() => queries.setQueryData(SESSION, null));
@@ -46,8 +55,7 @@ export function useSetup() {
 }
 
 function entered(session: Session): void {
-  // What an account before it read is not this one's to see.
-  queries.removeQueries({ predicate: (query) => query.queryKey[0] !== 'session' });
+  forgetAllButSession();
   queries.setQueryData(SESSION, kept(session));
 }
 
@@ -65,17 +73,20 @@ export function useClaimSetup() {
   });
 }
 
+/** The session was ended by whoever had it. */
+export function leave(): void {
+  wasSignedIn = false;
+  keepCsrfToken(null);
+  queries.setQueryData(SESSION, null);
+  forgetAllButSession();
+}
+
 export function useSignOut() {
   return useMutation({
     mutationFn: async () => {
       await client.DELETE('/session');
     },
-    onSettled: () => {
-      wasSignedIn = false;
-      keepCsrfToken(null);
-      queries.setQueryData(SESSION, null);
-      queries.removeQueries({ predicate: (query) => query.queryKey[0] !== 'session' });
-    },
+    onSettled: leave,
   });
 }
 
@@ -84,5 +95,6 @@ export function useCapabilities() {
     queryKey: ['batch-capabilities'],
     queryFn: () => body(client.GET('/user/batch-capabilities')),
     staleTime: 30_000,
+    refetchInterval: (query) => (query.state.data?.status === 'unavailable' ? AGAIN_MS : false),
   });
 }

@@ -4,11 +4,6 @@ import type { Schemas } from '../api/client';
 export type Session = Schemas['SessionObject'];
 export type Capabilities = Schemas['BatchCapabilities'];
 
-export interface SetupState {
-  open: boolean;
-  oidc: boolean;
-}
-
 export function isAdmin(session: Session): boolean {
   return session.role === 'admin';
 }

@@ -1,4 +1,4 @@
-"""Accounts: made, listed, promoted, suspended and deleted. A deleted account keeps its rows and frees its name."""
+"""Accounts: found, and the rules of their names and of who must remain. A deleted one keeps its rows, not its name."""
 
 from __future__ import annotations
 
@@ -7,24 +7,13 @@ from datetime import datetime
 from ebbtide import ids
 from ebbtide.accounts import store
 from ebbtide.accounts.keys import issue_key
-from ebbtide.accounts.roles import Role
-from ebbtide.accounts.sessions_store import end_sessions
-from ebbtide.accounts.store import Account, AccountState
+from ebbtide.accounts.store import Account
 from ebbtide.errors import Conflict, InvalidRequest, NotFound
 from ebbtide.storage.pool import Connection, Database
 
 FIRST_ADMIN = "admin"
 _MAX_NAME = 200
 _MAX_EMAIL = 254
-
-
-async def create_account(database: Database, name: str, role: Role, now: datetime) -> Account:
-    """A new active account. Raises InvalidRequest for an unusable name, Conflict for a taken one."""
-    account = Account(ids.account_id(), checked_name(name), role, "active", now)
-    async with database.transaction() as conn:
-        if not await store.add_account(conn, account):
-            raise name_taken(account.name)
-    return account
 
 
 async def list_accounts(database: Database) -> list[Account]:
@@ -42,46 +31,6 @@ async def find_account(database: Database, id_or_name: str) -> Account:
     return account
 
 
-async def set_role(database: Database, account_id: str, role: Role) -> Account:
-    """Give the account another role, in force everywhere within a second. Raises NotFound, and Conflict for
-    the last administrator.
-    """
-    async with database.transaction() as conn:
-        if role is not Role.ADMIN:
-            await keep_an_admin(conn, account_id)
-        account = await store.set_role(conn, account_id, role)
-    if account is None:
-        raise _missing(account_id)
-    return account
-
-
-async def suspend_account(database: Database, account_id: str) -> Account:
-    """End the account's sessions and refuse its keys until it is resumed.
-
-    Raises NotFound, and Conflict for the last administrator that may act.
-    """
-    return await _set_state(database, account_id, "suspended")
-
-
-async def resume_account(database: Database, account_id: str) -> Account:
-    """Undo a suspension. Raises NotFound."""
-    return await _set_state(database, account_id, "active")
-
-
-async def delete_account(database: Database, account_id: str) -> Account:
-    """Refuse the account's keys for good and free its name; its rows stay.
-
-    Raises NotFound, and Conflict for the last administrator that may act: nobody could make another over HTTP.
-    """
-    async with database.transaction() as conn:
-        await keep_an_admin(conn, account_id)
-        account = await store.set_state(conn, account_id, "deleted")
-        await end_sessions(conn, account_id, None)
-    if account is None:
-        raise _missing(account_id)
-    return account
-
-
 async def ensure_admin(database: Database, now: datetime) -> str | None:
     """Make the first administrator and its key, once, however many processes start together.
 
@@ -93,18 +42,6 @@ async def ensure_admin(database: Database, now: datetime) -> str | None:
             return None
         _, secret = await issue_key(conn, account_id, name="first key", expires_at=None, now=now)
     return secret
-
-
-async def _set_state(database: Database, account_id: str, state: AccountState) -> Account:
-    async with database.transaction() as conn:
-        if state != "active":
-            await keep_an_admin(conn, account_id)
-        account = await store.set_state(conn, account_id, state)
-        if state != "active":
-            await end_sessions(conn, account_id, None)
-    if account is None:
-        raise _missing(account_id)
-    return account
 
 
 async def keep_an_admin(conn: Connection, account_id: str) -> None:

@@ -111,7 +111,7 @@ async def get_account(database: Database, account_id: str) -> Account:
         return _found(await conn.fetchrow(_Q["get_account"], account_id), account_id)
 
 
-async def add_account(database: Database, new: NewAccount, actor: str, now: datetime) -> Account:
+async def create_account(database: Database, new: NewAccount, actor: str, now: datetime) -> Account:
     """Make an account. Raises InvalidRequest, and Conflict for a taken name."""
     check_amounts(new.quotas)
     name, email = checked_name(new.name), None if new.email is None else checked_email(new.email)
@@ -204,7 +204,7 @@ async def page_keys(database: Database, account_id: str, after: str | None, limi
     return Page(keys[:limit], len(keys) > limit)
 
 
-async def add_key(database: Database, wish: KeyWish, actor: str, now: datetime) -> tuple[ApiKey, str]:
+async def create_key(database: Database, wish: KeyWish, actor: str, now: datetime) -> tuple[ApiKey, str]:
     """A new key and its secret, which nobody can read again. Raises NotFound, InvalidRequest."""
     check_amounts(wish.budgets)
     if wish.expires_at is not None and wish.expires_at <= now:
@@ -217,7 +217,7 @@ async def add_key(database: Database, wish: KeyWish, actor: str, now: datetime) 
     return replace(key, daily_budget_usd=wish.budgets.daily, monthly_budget_usd=wish.budgets.monthly), secret
 
 
-async def withdraw_key(database: Database, key_id: str, actor: str, now: datetime) -> ApiKey:
+async def revoke_key(database: Database, key_id: str, actor: str, now: datetime) -> ApiKey:
     """Revoke a key of a living account for good. Raises NotFound."""
     before = await find_key(database, key_id)
     async with database.transaction() as conn:

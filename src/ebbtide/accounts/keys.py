@@ -1,6 +1,6 @@
 """API keys: `ebb-` and 43 characters that carry 256 random bits. Only the SHA-256 of a key is stored.
 
-The secret exists once, in the answer of `create_key`; a key is withdrawn by revoking it and never comes back.
+The secret exists once, in the answer of `issue_key`; a key is withdrawn by revoking it and never comes back.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from ebbtide import ids
@@ -23,24 +23,13 @@ _FORM = re.compile(r"ebb-[A-Za-z0-9_-]{43}")
 _MAX_NAME = 200
 
 
-async def create_key(
-    database: Database, account_id: str, *, name: str = "", expires_in: timedelta | None = None, now: datetime
-) -> tuple[ApiKey, str]:
-    """A new key of the account and its secret, which nobody can read again.
-
-    Raises NotFound for an unknown account, InvalidRequest for an unusable name or lifetime.
-    """
-    if expires_in is not None and expires_in <= timedelta(0):
-        raise InvalidRequest("A key's lifetime is longer than nothing", param="expires_in")
-    expires_at = None if expires_in is None else now + expires_in
-    async with database.transaction() as conn:
-        return await issue_key(conn, account_id, name=name, expires_at=expires_at, now=now)
-
-
 async def issue_key(
     conn: Connection, account_id: str, *, name: str, expires_at: datetime | None, now: datetime
 ) -> tuple[ApiKey, str]:
-    """The same inside a transaction of the caller's."""
+    """A new key of the account and its secret, which nobody can read again, in a transaction of the caller's.
+
+    Raises NotFound for an unknown account, InvalidRequest for an unusable name.
+    """
     if len(name) > _MAX_NAME or not (name.isprintable() or not name):
         raise InvalidRequest(f"A key's name has at most {_MAX_NAME} printable characters", param="name")
     secret = KEY_PREFIX + secrets.token_urlsafe(32)
@@ -61,15 +50,6 @@ async def find_key(database: Database, key_id: str) -> ApiKey:
     """A key by its id, revoked or not. Raises NotFound."""
     async with database.connection() as conn:
         key = await store.get_key(conn, key_id)
-    if key is None:
-        raise NotFound(f"There is no key {key_id!r}")
-    return key
-
-
-async def revoke_key(database: Database, key_id: str, now: datetime) -> ApiKey:
-    """Withdraw a key for good; it is refused everywhere within a second. Raises NotFound."""
-    async with database.transaction() as conn:
-        key = await store.revoke_key(conn, key_id, now)
     if key is None:
         raise NotFound(f"There is no key {key_id!r}")
     return key

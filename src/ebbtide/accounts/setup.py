@@ -70,11 +70,7 @@ async def claim(database: Database, sessions: Sessions, given: Claim, now: datet
     await count_attempt(database, by_address(given.address), PER_ADDRESS, now)
     await count_attempt(database, "setup", PER_NAME, now)
     name = checked_name(given.name)
-    if not await is_open(database):
-        raise _closed()
-    async with database.connection() as conn:
-        if not await setup_store.holds(conn, _hash(given.code)):
-            raise _wrong()
+    await _check_code(database, given.code)
     check_password(name, given.password)
     hashed = await sessions.passwords.hash(given.password)
     async with database.transaction() as conn:
@@ -87,6 +83,14 @@ async def claim(database: Database, sessions: Sessions, given: Claim, now: datet
         if secret is None:
             raise _closed()
     return secret
+
+
+async def _check_code(database: Database, code: str) -> None:
+    async with database.connection() as conn:
+        if not await setup_store.is_open(conn):
+            raise _closed()
+        if not await setup_store.holds(conn, _hash(code)):
+            raise _wrong()
 
 
 async def _administrator(conn: Connection, name: str, now: datetime) -> Account:

@@ -109,16 +109,8 @@ async def list_accounts(conn: Connection) -> list[Account]:
     return [account for row in await conn.fetch(Q["list_accounts"]) if (account := _account(row))]
 
 
-async def set_role(conn: Connection, account_id: str, role: Role) -> Account | None:
-    return _account(await conn.fetchrow(Q["set_role"], account_id, role.value))
-
-
 async def lock_admins(conn: Connection) -> list[str]:
     return [row["id"] for row in await conn.fetch(Q["lock_admins"])]
-
-
-async def set_state(conn: Connection, account_id: str, state: AccountState) -> Account | None:
-    return _account(await conn.fetchrow(Q["set_state"], account_id, state))
 
 
 async def set_email(conn: Connection, account_id: str, email: str) -> None:

@@ -32,25 +32,9 @@ from accounts
 where state <> 'deleted'
 order by created_at, id;
 
--- name: set_role
--- Give a living account another role.
-update accounts
-set role = $2
-where id = $1 and state <> 'deleted'
-returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
-       batch_max_concurrency, email;
-
 -- name: lock_admins
 -- The administrators that may act, kept as they are until the transaction ends.
 select id from accounts where role = 'admin' and state = 'active' order by id for no key update;
-
--- name: set_state
--- Suspend, resume or delete a living account.
-update accounts
-set state = $2
-where id = $1 and state <> 'deleted'
-returning id, name, role, state, created_at, daily_quota_usd, monthly_quota_usd, max_concurrency,
-       batch_max_concurrency, email;
 
 -- name: set_email
 -- Note how an account can be reached.

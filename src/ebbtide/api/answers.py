@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ebbtide.dialects.base import Caller
 from ebbtide.dialects.openai.batch import ListPage
-from ebbtide.errors import EbbtideError, InvalidRequest, UpstreamFailed
+from ebbtide.errors import EbbtideError, UpstreamFailed
 
 Answer = TypeVar("Answer")
 Wire = TypeVar("Wire")
@@ -31,14 +31,6 @@ class OutOfTime(UpstreamFailed):
         super().__init__(f"The request took longer than {seconds} seconds", status=504, code="timeout")
 
 
-class MethodNotAllowed(EbbtideError):
-    """The path is there, the method is not; `allowed` are the methods that are. Rendered as 405."""
-
-    def __init__(self, method: str, allowed: Sequence[str]) -> None:
-        super().__init__(f"This path does not answer {method}, only {', '.join(allowed)}", code="method_not_allowed")
-        self.allowed = allowed
-
-
 def answer_json(value: object, status: int = 200) -> Response:
     """A JSON answer of a msgspec Struct or plain data."""
     return Response(_encode(value), status, media_type="application/json")
@@ -46,9 +38,6 @@ def answer_json(value: object, status: int = 200) -> Response:
 
 def answer_error(error: EbbtideError, caller: Caller, request_id: str) -> Response:
     """An error as the caller's dialect words it."""
-    if isinstance(error, MethodNotAllowed):
-        _, headers, body = caller.render_error(InvalidRequest(error.message, code=error.code), request_id)
-        return Response(body, 405, {**headers, "allow": ", ".join(error.allowed)})
     status, headers, body = caller.render_error(error, request_id)
     return Response(body, status, headers)
 

@@ -50,14 +50,11 @@ def refuse_cross_site(request: Request) -> None:
         raise Forbidden("This request was sent by a page of another site")
 
 
-def read_key(request: Request) -> str:
-    """The one key that the request presents. Raises Unauthenticated when there is none, or when two differ."""
-    return _one(_keys(request))
-
-
 def _one(keys: set[str]) -> str:
     if not keys:
-        raise Unauthenticated("No API key: send it as 'Authorization: Bearer <key>' or as 'X-API-Key: <key>'")
+        raise Unauthenticated(
+            "No API key: send it as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or 'x-goog-api-key: <key>'"
+        )
     if len(keys) > 1:
         raise Unauthenticated("The request carries two different API keys: send one")
     return keys.pop()

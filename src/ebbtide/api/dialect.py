@@ -30,7 +30,8 @@ _TARGETS: Final[dict[Dialect, Target]] = {"openai": "chat", "anthropic": "messag
 _MESSAGES: Final = ("/v1/messages", "/anthropic/")
 _GEMINI: Final = re.compile(r"(?:/gemini)?(?P<upload>/upload)?/(?:v1beta|v1)(?P<rest>/.*)")
 _GEMINI_ALONE: Final = ("/gemini/", "/upload/", "/v1beta/")
-_SHARED: Final = re.compile(r"/v1/(?:models|batches|files)(?:/.*)?")
+# Resources with two words in their name are Google's alone; they are not here, and told so in Google's shape.
+_SHARED: Final = re.compile(r"/v1/(?:models|batches|files|[a-z]+[A-Z][A-Za-z]*)(?:/.*)?")
 _VERB: Final = re.compile(
     r"/v1/(?:batches/[^/]+:cancel|files/[^/]+:download"
     r"|models/.+:(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents"

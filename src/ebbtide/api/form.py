@@ -39,14 +39,14 @@ async def read_form(request: Request, write: Callable[[bytes], None]) -> Form:
     """
     reader = _FormReader(_boundary(request), write)
     try:
-        async for block in _blocks(request.stream()):
+        async for block in in_blocks(request.stream()):
             await asyncio.to_thread(reader.feed, block)
         return await asyncio.to_thread(reader.finish)
     finally:
         reader.let_go()
 
 
-async def _blocks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def in_blocks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same bytes in blocks worth a thread's while: the sink may compress, which would hold the event loop."""
     block = bytearray()
     async for piece in pieces:

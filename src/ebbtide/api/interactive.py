@@ -18,7 +18,7 @@ from ebbtide.api.gateway import Gateway
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, is_auto_name
 from ebbtide.dialects.targets import CALLERS
-from ebbtide.dialects.values import ENDPOINT_FOR, Body, Target, Terms
+from ebbtide.dialects.values import CALLED, ENDPOINT_FOR, Body, Target, Terms
 from ebbtide.dispatch.outcome import STREAM_GAP_SECONDS, Timeouts
 from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.proxy.exchange import Exchange
@@ -91,7 +91,8 @@ async def _read_ask(gateway: Gateway, request: Request, exchange: Exchange, spok
     if is_auto_name(body.model):  # the answer then names the model that was chosen
         body = msgspec.structs.replace(body, model=model.id)
     if model.type != _type_for(target):
-        raise InvalidRequest(f"Model {body.model!r} does not serve {target}: it is of type {model.type}", param="model")
+        asked = CALLED.get(target, target)
+        raise InvalidRequest(f"Model {body.model!r} does not serve {asked}: it is of type {model.type}", param="model")
     return Ask(
         target=target,
         model=model,

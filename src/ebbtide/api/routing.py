@@ -22,11 +22,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
-from ebbtide.api.answers import MethodNotAllowed, OutOfTime, Streamed, in_pieces
+from ebbtide.api.answers import OutOfTime, Streamed, in_pieces
 from ebbtide.api.auth import authenticate
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import Parameter
-from ebbtide.errors import Forbidden, NotFound
+from ebbtide.errors import Forbidden, MethodNotAllowed, NotFound
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
 OpenHandler = Callable[[Gateway, Request], Awaitable[Response]]

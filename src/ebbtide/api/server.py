@@ -45,7 +45,7 @@ from ebbtide.api.gemini import uploads as gemini_uploads
 from ebbtide.api.openai import batches, files, inference, responses, webhook
 from ebbtide.api.protocol import LimitedProtocol, hang_up
 from ebbtide.api.routing import Endpoint, build_router
-from ebbtide.api.user import account, batch_capabilities, batch_checks, usage
+from ebbtide.api.user import account, batch_capabilities, batch_checks, batch_submissions, usage
 from ebbtide.api.user import batches as user_batches
 from ebbtide.api.user import requests as user_requests
 from ebbtide.api.visit import Visit
@@ -70,6 +70,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *account.ROUTES,
     *batch_capabilities.ROUTES,
     *batch_checks.ROUTES,
+    *batch_submissions.ROUTES,
     *accounts.ROUTES,
     *purges.ROUTES,
     *batch_jobs.ROUTES,

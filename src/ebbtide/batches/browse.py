@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from asyncpg import Record
+
 from ebbtide.batches.model import Job
-from ebbtide.batches.progress import Moment, get_batches
+from ebbtide.batches.progress import Moment, read_page
 from ebbtide.batches.stored import StoredRequest, read_stored
 from ebbtide.errors import InvalidRequest
 from ebbtide.page import Page
-from ebbtide.storage.pool import Database
+from ebbtide.storage.pool import Connection, Database
 from ebbtide.storage.queries import load_queries
 
 _Q = {**load_queries("ebbtide.batches", "read.sql"), **load_queries("ebbtide.batches", "browse.sql")}
@@ -76,10 +78,14 @@ async def browse_batches(database: Database, browse: Browse, moment: Moment) -> 
             raise InvalidRequest("after is not the id of one of your batches", param="after")
         values = (browse.account_id, browse.after, browse.group, browse.search, browse.limit + 1)
         rows = await conn.fetch(_Q["browse_batches"], *values)
-        names = {row["id"]: row["name"] for row in rows[: browse.limit]}
-        jobs = await get_batches(conn, list(names), moment)
-    jobs.sort(key=lambda job: job.no, reverse=True)
-    return Page([NamedJob(job, names[job.id]) for job in jobs], len(rows) > browse.limit)
+        return await read_named_page(conn, rows, browse.limit, moment)
+
+
+async def read_named_page(conn: Connection, rows: Sequence[Record], limit: int, moment: Moment) -> Page[NamedJob]:
+    """The first `limit` batches of rows of id and name, newest first; more follow where there are more rows."""
+    names = {row["id"]: row["name"] for row in rows}
+    page = await read_page(conn, list(names), limit, moment)
+    return Page([NamedJob(job, names[job.id]) for job in page.items], page.has_more)
 
 
 async def batch_name(database: Database, job: Job) -> str | None:

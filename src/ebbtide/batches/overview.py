@@ -9,8 +9,8 @@ from typing import Any
 
 from asyncpg import Record
 
+from ebbtide.batches.browse import NamedJob, read_named_page
 from ebbtide.batches.intake_store import count_unfinished
-from ebbtide.batches.model import Job, job_from_row
 from ebbtide.batches.progress import Moment
 from ebbtide.errors import InvalidRequest
 from ebbtide.files.store import stored_bytes
@@ -84,15 +84,14 @@ class InUse:
     file_bytes: int
 
 
-async def list_jobs(database: Database, query: JobQuery, moment: Moment) -> Page[Job]:
+async def list_jobs(database: Database, query: JobQuery, moment: Moment) -> Page[NamedJob]:
     """Newest first. Raises InvalidRequest for a cursor that is no batch's."""
     async with database.connection() as conn:
         if query.after is not None and not await conn.fetchval(_Q["knows_job"], query.after):
             raise InvalidRequest("after is not the id of a batch", param="after")
         filters = (query.after, query.account_id, query.status, query.target, query.model, query.search)
-        rows = await conn.fetch(_Q["list_jobs"], *filters, query.limit + 1, moment.now, moment.min_role)
-    jobs = [job_from_row(row) for row in rows]
-    return Page(jobs[: query.limit], len(jobs) > query.limit)
+        rows = await conn.fetch(_Q["list_jobs"], *filters, query.limit + 1)
+        return await read_named_page(conn, rows, query.limit, moment)
 
 
 async def read_in_use(database: Database, account_id: str) -> InUse:

@@ -1,21 +1,15 @@
 -- Everyone's batches and the workers, as administrators see them. Sums of counters on batch_jobs; items are not counted.
 
 -- name: list_jobs
--- A page of everyone's batches, newest first, after the batch $1; by account, status, target, model, name or id.
-select no, id, account_id, key_id, api_surface, target, input_id, output_id, error_id, metadata, completion_window,
-       retention_days, phase, closing, status, error_code, error_message, errors, created_at, in_progress_at,
-       expires_at, closing_at, finalizing_at, sealed_at, results_expires_at, total, completed, failed, cancelled,
-       expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts, version,
-       model, anthropic_version, from_file,
-       case when phase = 'open' and closing is null
-            then batch_blocked_reason(no, account_id, key_id, $8, $9) end as blocked_reason,
-       $8::timestamptz as read_at
-from batch_jobs
+-- A page of everyone's batches by id and name, newest first, after the batch $1; by account, status, target, model, and
+-- by a part of the name or the id.
+select id, coalesce(name, metadata->>'name') as name from batch_jobs
 where deleted_at is null
   and ($1::text is null or no < (select no from batch_jobs where id = $1))
   and ($2::text is null or account_id = $2) and ($3::text is null or status = $3)
   and ($4::text is null or target = $4) and ($5::text is null or model = $5)
-  and ($6::text is null or id = $6 or position(lower($6) in lower(name)) > 0)
+  and ($6::text is null or position(lower($6) in id) > 0
+       or position(lower($6) in lower(coalesce(name, metadata->>'name'))) > 0)
 order by no desc limit $7;
 
 -- name: knows_job

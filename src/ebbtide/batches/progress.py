@@ -1,6 +1,7 @@
 """Reading batches: one, or a page of them. Counters and status lie on the row; nothing here counts anything.
 
-Who gives a moment is also told why a batch waits and when it should finish, in the same query.
+Who gives a moment is also told why a batch waits and when it should finish. Lists find ids, by whatever they are
+narrowed; one statement reads the batches of them all.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def visible(job: Job | None, principal: Principal, batch_id: str) -> Job:
 
 async def get_batches(conn: Connection, batch_ids: Sequence[str], moment: Moment | None) -> list[Job]:
     """Those of the batches that are there, whoever's they are."""
-    rows = await conn.fetch(_Q["get_batches"], batch_ids, *_values(moment))
+    asked = (None, None) if moment is None else (moment.now, moment.min_role)
+    rows = await conn.fetch(_Q["get_batches"], batch_ids, *asked)
     return [job_from_row(row) for row in rows]
 
 
@@ -66,10 +68,11 @@ async def list_batches(
     async with database.connection() as conn:
         if after is not None and not await conn.fetchval(_Q["knows_batch"], principal.account_id, after):
             raise InvalidRequest("after is not the id of one of your batches", param="after")
-        rows = await conn.fetch(_Q["list_batches"], principal.account_id, after, limit + 1, *_values(moment))
-    jobs = [job_from_row(row) for row in rows]
-    return Page(jobs[:limit], len(jobs) > limit)
+        rows = await conn.fetch(_Q["list_batches"], principal.account_id, after, limit + 1)
+        return await read_page(conn, [row["id"] for row in rows], limit, moment)
 
 
-def _values(moment: Moment | None) -> tuple[datetime | None, str | None]:
-    return (None, None) if moment is None else (moment.now, moment.min_role)
+async def read_page(conn: Connection, batch_ids: Sequence[str], limit: int, moment: Moment | None) -> Page[Job]:
+    """The first `limit` of these batches, newest first; more follow where more are named."""
+    jobs = await get_batches(conn, batch_ids[:limit], moment)
+    return Page(sorted(jobs, key=lambda job: job.no, reverse=True), len(batch_ids) > limit)

@@ -11,16 +11,8 @@ select no, id, account_id, key_id, api_surface, target, input_id, output_id, err
 from batch_jobs where id = any($1) and deleted_at is null;
 
 -- name: list_batches
--- A page of an account's batches, newest first; why they wait is told where a moment is given.
-select no, id, account_id, key_id, api_surface, target, input_id, output_id, error_id, metadata, completion_window,
-       retention_days, phase, closing, status, error_code, error_message, errors, created_at, in_progress_at,
-       expires_at, closing_at, finalizing_at, sealed_at, results_expires_at, total, completed, failed, cancelled,
-       expired, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, cost_unknown_attempts, version,
-       model, anthropic_version, from_file,
-       case when phase = 'open' and closing is null and $4::timestamptz is not null
-            then batch_blocked_reason(no, account_id, key_id, $4, $5) end as blocked_reason,
-       $4::timestamptz as read_at
-from batch_jobs
+-- The ids of a page of an account's batches, newest first.
+select id from batch_jobs
 where account_id = $1 and deleted_at is null
   and ($2::text is null or no < (select no from batch_jobs where id = $2 and account_id = $1))
 order by no desc limit $3;

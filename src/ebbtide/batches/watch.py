@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -101,10 +101,7 @@ class Watch:
         Ends after the last state, after `seconds`, and when the process stops. `job` was read a moment ago.
         """
         ends_at = asyncio.get_running_loop().time() + seconds
-        followed = self._followed.setdefault(job.id, _Followed(Progress(job, None)))
-        bell = asyncio.Event()
-        followed.bells.append(bell)
-        try:
+        with self._bell(job) as (followed, bell):
             followed.seen(job, self._moment().now)
             looking = self._look()
             bell.set()
@@ -119,6 +116,15 @@ class Watch:
                     yield None
                 if told.is_last or looking.done():
                     return
+
+    @contextmanager
+    def _bell(self, job: Job) -> Iterator[tuple[_Followed, asyncio.Event]]:
+        """The batch among those that are looked at, and a bell of its own for one more follower."""
+        followed = self._followed.setdefault(job.id, _Followed(Progress(job, None)))
+        bell = asyncio.Event()
+        followed.bells.append(bell)
+        try:
+            yield followed, bell
         finally:
             followed.bells.remove(bell)
             if not followed.bells:

@@ -10,7 +10,7 @@ from getpass import getpass
 from cyclopts import App
 
 from ebbtide.accounts import accounts, directory, purges
-from ebbtide.accounts.directory import NewAccount
+from ebbtide.accounts.directory import Identity, NewAccount
 from ebbtide.accounts.oidc.config import load_oidc
 from ebbtide.accounts.oidc.flow import link
 from ebbtide.accounts.passwords import Passwords
@@ -40,7 +40,8 @@ _HERE = DatabaseFlags()
 async def create(name: str, /, *, role: Role = Role.FREE, json: AsJson = False, flags: DatabaseFlags = _HERE) -> None:
     """Make an account. It has no key yet: see `ebbtide keys create`."""
     async with open_database(read_config(flags)) as database:
-        account = await directory.add_account(database, NewAccount(name, role, UNLIMITED), actor(), SystemClock().now())
+        new = NewAccount(name, role, UNLIMITED)
+        account = await directory.create_account(database, new, actor(), SystemClock().now())
         settings = SettingsSource.from_environ(os.environ)
         await settings.refresh(database)
     _print([account], json)
@@ -223,7 +224,7 @@ async def link_oidc(account: str, subject: str, /, *, flags: DatabaseFlags = _HE
     async with open_database(read_config(flags)) as database:
         found = await accounts.find_account(database, account)
         async with database.transaction() as conn:
-            await link(conn, oidc.issuer, subject, found.id, actor(), SystemClock().now())
+            await link(conn, Identity(oidc.issuer, subject, SystemClock().now()), found.id, actor())
     tell(f"{subject} signs in as {found.name} now.")
 
 

@@ -51,14 +51,22 @@ class SubmitFlags:
     ] = None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FollowFlags:
+    """What is done once a batch is made."""
+
+    wait: Annotated[bool, Parameter(negative=(), help="Wait until the batch has ended.")] = False
+    output: Output = None
+    give_up_after: Patience = 600.0
+
+
 @app.command(name="submit")
 async def submit_(
     file: Source,
     /,
     *,
-    wait: Annotated[bool, Parameter(negative=(), help="Wait until the batch has ended.")] = False,
-    output: Output = None,
-    give_up_after: Patience = 600.0,
+    then: FollowFlags = FollowFlags(),
     flags: SubmitFlags = SubmitFlags(),
     options: GatewayOptions = HERE,
 ) -> int:
@@ -67,17 +75,14 @@ async def submit_(
     With --wait, or -o, which implies it: show the progress until the batch has ended, write the results to the file
     given, and end with status 0 only if every request succeeded.
     """
-    check_output(output)
+    check_output(then.output)
     async with open_gateway(options) as gateway:
         with opened(file) as (content, name):
             endpoint = endpoint_of(content, flags.endpoint)
             metadata = read_metadata(flags.metadata)
             submission = Submission(content, name, endpoint, metadata, flags.idempotency_key)
-            batch = await submit(gateway, submission, give_up_after)
-        print(batch.id, file=sys.stderr if output == "-" else sys.stdout, flush=True)
-        if not wait and output is None:
-            return exits.OK
-        return await _finish(gateway, batch.id, output, give_up_after)
+            batch = await submit(gateway, submission, then.give_up_after)
+        return await _follow(gateway, batch, then)
 
 
 @app.command
@@ -95,9 +100,7 @@ async def retry(
     batch_id: str,
     /,
     *,
-    wait: Annotated[bool, Parameter(negative=(), help="Wait until the new batch has ended.")] = False,
-    output: Output = None,
-    give_up_after: Patience = 600.0,
+    then: FollowFlags = FollowFlags(),
     idempotency_key: IdempotencyKey = None,
     options: GatewayOptions = HERE,
 ) -> int:
@@ -105,15 +108,12 @@ async def retry(
 
     --wait and -o do what they do for submit.
     """
-    check_output(output)
+    check_output(then.output)
     key = idempotency_key or new_key()
     async with open_gateway(options) as gateway:
-        patience = Waiting(give_up_after, tell, when_busy=False)
+        patience = Waiting(then.give_up_after, tell, when_busy=False)
         batch = await patience.until_answered(lambda: gateway.retry(batch_id, key))
-        print(batch.id, file=sys.stderr if output == "-" else sys.stdout, flush=True)
-        if not wait and output is None:
-            return exits.OK
-        return await _finish(gateway, batch.id, output, give_up_after)
+        return await _follow(gateway, batch, then)
 
 
 @app.command
@@ -154,6 +154,14 @@ async def delete(batch_id: str, /, *, options: GatewayOptions = HERE) -> None:
     async with open_gateway(options) as gateway:
         await gateway.delete(batch_id)
     tell(f"{batch_id} is deleted.")
+
+
+async def _follow(gateway: Gateway, batch: Batch, then: FollowFlags) -> int:
+    """Tell the new batch's id, where it does not go between results, and wait for its end where that is wanted."""
+    print(batch.id, file=sys.stderr if then.output == "-" else sys.stdout, flush=True)
+    if not then.wait and then.output is None:
+        return exits.OK
+    return await _finish(gateway, batch.id, then.output, then.give_up_after)
 
 
 async def _finish(gateway: Gateway, batch_id: str, output: str | None, patience: float) -> int:

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from ebbtide.accounts import keys
 from ebbtide.accounts.accounts import find_account, list_accounts
-from ebbtide.accounts.directory import KeyWish, add_key, withdraw_key
+from ebbtide.accounts.directory import KeyWish, create_key, revoke_key
 from ebbtide.accounts.quotas import UNLIMITED, Amounts, set_budgets, usd_text
 from ebbtide.accounts.store import ApiKey
 from ebbtide.cli.actor import actor
@@ -46,7 +46,7 @@ async def create(
         owner = await find_account(database, account)
         now = SystemClock().now()
         wish = KeyWish(owner.id, name, None if lifetime is None else now + lifetime, UNLIMITED)
-        key, secret = await add_key(database, wish, actor(), now)
+        key, secret = await create_key(database, wish, actor(), now)
     if json:
         print_json({**_row(key, owner.name, now), "key": secret})
         return
@@ -70,7 +70,7 @@ async def list_(account: str | None = None, /, *, json: AsJson = False, flags: D
 async def revoke(key_id: str, /, *, flags: DatabaseFlags = _HERE) -> None:
     """Withdraw a key (by its id, key_…) for good, everywhere within a second. Its unfinished batches fail."""
     async with open_database(read_config(flags)) as database:
-        key = await withdraw_key(database, key_id, actor(), SystemClock().now())
+        key = await revoke_key(database, key_id, actor(), SystemClock().now())
     tell(f"{key.prefix}… is revoked.")
 
 

@@ -1,7 +1,8 @@
 """Several gateway processes on one machine: a small parent that binds the socket, starts the children and keeps them.
 
 A child that dies is started again, later and later while it keeps dying. SIGTERM and SIGINT are passed on, and the
-parent waits for the children's graceful stop. A child whose parent is gone stops by itself. Imports nothing heavy.
+parent waits for the children's graceful stop. A child whose parent is gone stops by itself. The first child says what
+the gateway is, the parent what concerns all of them: that they are ready, that they stop. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from ebbtide.announcements import STOPPED, STOPPING, ready
 from ebbtide.config import Config, as_environment
 from ebbtide.listening import listen
 from ebbtide.siblings import Folder, ended, family_folder, starting
@@ -22,6 +25,7 @@ from ebbtide.siblings import Folder, ended, family_folder, starting
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 _LONG_LIFE: Final = 10.0  # seconds after which a child's end says nothing of the next one's
+_LOOK_SECONDS: Final = 0.2  # between looks at whether all are up
 _SET_UP_WRONGLY: Final = 2  # a child's exit status for what a new start cannot mend
 
 
@@ -31,7 +35,7 @@ def run_processes(config: Config) -> int:
     alive, death = os.pipe()  # children hold the reading end: it closes when this process is gone, however it went
     port = config.port if listener is None else listener.getsockname()[1]
     fd = None if listener is None else listener.fileno()
-    child = replace(config, processes=1, port=port, socket_fd=fd, parent_fd=alive)
+    child = replace(config, port=port, socket_fd=fd, parent_fd=alive)
     try:
         with family_folder() as folder:
             return asyncio.run(_Family(replace(child, family_dir=folder), dict(os.environ)).run(config.processes))
@@ -62,27 +66,44 @@ class _Family:
         self._fds = tuple(fd for fd in (child.socket_fd, child.parent_fd) if fd is not None)
         self._living: set[asyncio.subprocess.Process] = set()
         self._stopping = asyncio.Event()
+        self._lost = asyncio.Event()  # a child has ended since it was last said that all are up
         self._has_worked = False
         self._status = 0
 
     async def run(self, count: int) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(number, self._ask_to_stop)
         for place in range(count):  # before any of them begins, so that the first one knows of the others
             self._folder.write(place, starting())
+        telling = asyncio.create_task(self._tell_ready())
         await asyncio.gather(*(self._keep(place) for place in range(count)))
+        telling.cancel()
+        if self._status != _SET_UP_WRONGLY:
+            _say(STOPPED)
         return self._status
+
+    async def _tell_ready(self) -> None:
+        """Say when all children are up, and again when one that was lost has been replaced."""
+        while True:
+            beats = self._folder.read().values()
+            if all(beat.state == "up" for beat in beats):
+                _say(ready(tuple(beat.pid for beat in beats)))
+                await self._lost.wait()
+            self._lost.clear()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _keep(self, place: int) -> None:
         """Have one child at all times until the stop."""
         loop = asyncio.get_running_loop()
-        pause = _FIRST_PAUSE
+        pause, quiet = _FIRST_PAUSE, place > 0
         while not self._stopping.is_set():
             started = loop.time()
-            status = await self._run_child(place)
-            self._has_worked = self._has_worked or self._folder.read()[place].state in ("up", "stopping")
+            status = await self._run_child(place, quiet)
+            has_worked = self._folder.read()[place].state in ("up", "stopping")
+            self._has_worked, quiet = self._has_worked or has_worked, quiet or has_worked
             self._folder.write(place, ended(status))
+            self._lost.set()
             if self._ends_all(status):
                 return
             pause = _FIRST_PAUSE if loop.time() - started >= _LONG_LIFE else pause
@@ -90,12 +111,12 @@ class _Family:
             await self._rest(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    async def _run_child(self, place: int) -> int:
+    async def _run_child(self, place: int, quiet: bool) -> int:
         """Start a child and wait for its end; the exit status, negative for a signal."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "ebbtide", "serve"),
-            env={**self._environ, **as_environment(replace(self._child, place=place))},
+            env={**self._environ, **as_environment(replace(self._child, place=place, quiet=quiet))},
             pass_fds=self._fds,
             stdin=asyncio.subprocess.DEVNULL,
             process_group=0,  # Ctrl-C reaches the parent alone, so that a child is told once
@@ -126,11 +147,21 @@ class _Family:
         except TimeoutError:
             return
 
+    def _ask_to_stop(self) -> None:
+        if not self._stopping.is_set():
+            _say(STOPPING)
+        self._stop()
+
     def _stop(self) -> None:
         """Tell the children to stop; told again, they stop at once."""
         self._stopping.set()
         for process in self._living:
             _tell(process)
+
+
+def _say(line: str) -> None:
+    with suppress(BrokenPipeError):  # whoever read it may have gone
+        print(line, flush=True)
 
 
 def _tell(process: asyncio.subprocess.Process) -> None:

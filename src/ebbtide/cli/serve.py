@@ -25,11 +25,11 @@ def worker(flags: WorkerFlags = WorkerFlags()) -> int:  # noqa: B008  frozen
 
 
 def _start(config: Config) -> int:
-    if config.processes > 1:
+    if config.processes > 1 and config.family_dir is None:
         return run_processes(config)
     if config.parent_fd is not None:
         end_with_parent(config.parent_fd)
-    if config.family_dir is not None:
+    if config.family_dir is not None:  # one of several
         return _run(config)
     with family_folder() as folder:
         return _run(replace(config, family_dir=folder))

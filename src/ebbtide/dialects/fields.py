@@ -21,6 +21,10 @@ _TYPE = re.compile(r"\b(?:str|int|float|bool)\b")
 _TYPE_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
+class JsonObject(msgspec.Struct, gc=False):
+    """Any JSON object."""
+
+
 def convert(body: dict[str, object], kind: type[T]) -> T:
     try:
         return msgspec.convert(body, kind)

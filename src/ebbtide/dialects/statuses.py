@@ -15,6 +15,7 @@ from ebbtide.errors import (
     Gone,
     InvalidRequest,
     LimitReached,
+    MethodNotAllowed,
     NotFound,
     TooLarge,
     Unauthenticated,
@@ -27,6 +28,7 @@ STATUSES: Final[dict[type[EbbtideError], int]] = {
     Unauthenticated: 401,
     Forbidden: 403,
     NotFound: 404,
+    MethodNotAllowed: 405,
     Conflict: 409,
     Gone: 410,
     TooLarge: 413,
@@ -57,6 +59,8 @@ def retry_headers(error: EbbtideError) -> dict[str, str]:
     wait = error.retry_after if isinstance(error, (LimitReached, Unavailable, UpstreamFailed)) else None
     if wait is not None:
         headers["retry-after"] = str(max(0, math.ceil(wait)))
+    if isinstance(error, MethodNotAllowed):
+        headers["allow"] = ", ".join(error.allowed)
     if status == 401:
         headers["www-authenticate"] = "Bearer"
     limit_that_stays = isinstance(error, LimitReached) and (wait is None or wait > _LONGEST_SDK_WAIT)

@@ -25,6 +25,14 @@ Target = Literal[
 ]
 Wire = Target
 """What a server may speak."""
+CALLED: dict[Target, str] = {
+    "chat": "chat completions",
+    "gemini": "generateContent",
+    "gemini_count": "countTokens",
+    "gemini_embed": "embedContent",
+    "gemini_embeddings": "batchEmbedContents",
+}
+"""What callers call a target, where that is another word."""
 
 MAX_DEPTH = 64
 MAX_VALUES = 1_000_000
@@ -195,6 +203,14 @@ def check_json(raw: bytes | memoryview | msgspec.Raw, *, max_depth: int = MAX_DE
     if data.count(b"{") + data.count(b"[") > max_depth and _deeper_than(value, max_depth):
         raise too_deep()
     return value
+
+
+def check_object(raw: bytes) -> dict[str, object]:
+    """Decode a body whole, as check_json does. Raises InvalidRequest, for what is no object too."""
+    body = check_json(raw)
+    if not isinstance(body, dict):
+        raise InvalidRequest("The body must be a JSON object")
+    return body
 
 
 def is_crowded(data: bytes) -> bool:

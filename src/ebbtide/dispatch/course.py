@@ -27,9 +27,21 @@ from ebbtide.dispatch.standing import Pass, Standing
 
 @dataclass(slots=True)
 class Departure:
-    """Whether a call has been handed to the network: before that, nobody can have run it."""
+    """What of a call has been handed to the network: before that, nobody can have run it. `calls` counts the upstream
+    calls made, `route` is where the last one went.
+    """
 
-    has_begun: bool = False
+    calls: int = 0
+    route: str | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return self.calls > 0
+
+    def begin(self, route: str) -> None:
+        """One more upstream call is made."""
+        self.calls += 1
+        self.route = route
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Dispatcher:
         self._affinity = Affinity()
 
     async def call(self, call: Call, departure: Departure | None = None) -> Outcome:
-        """Answered or Failed. `departure` tells one who cancels this whether anything had been sent."""
+        """Answered or Failed. `departure` tells one who cancels this what had been sent."""
         course = self._course(call)
         if isinstance(course, Failed):
             return course
@@ -86,12 +86,13 @@ class Dispatcher:
         return outcome
 
     @asynccontextmanager
-    async def stream(self, call: Call) -> AsyncIterator[Streaming | Failed]:
-        """A chat stream that began, or why none did. Leaving the context closes the upstream connection."""
+    async def stream(self, call: Call, departure: Departure | None = None) -> AsyncIterator[Streaming | Failed]:
+        """A stream that began, or why none did. Leaving the context closes the upstream connection."""
         course = self._course(call)
         if isinstance(course, Failed):
             yield course
             return
+        course.departure = departure or course.departure
         counted = (call.model.id, call.source)
         self.in_flight[counted] += 1
         try:
@@ -199,22 +200,22 @@ class Dispatcher:
         return begun
 
     async def _post(self, course: Course, way: Way) -> Outcome:
-        call, route = course.call, way.route
-        course.departure.has_begun = True
         try:
-            outcome = await self._exchange(way, Asked(call, route))
+            outcome = await self._exchange(course, way)
         except BaseException:
             way.standing.break_off(way.entered)
             raise
         self._leave(course, way, outcome if isinstance(outcome, Failed) else None)
         return outcome
 
-    async def _exchange(self, way: Way, asked: Asked) -> Outcome:
-        call, route = asked.call, asked.route
+    async def _exchange(self, course: Course, way: Way) -> Outcome:
+        call, route = course.call, way.route
+        asked = Asked(call, route)
         try:
             body = await by_weight(len(call.body), body_for, call, route, stream=False)
         except InvalidRequest as error:
             return unsupported(error, asked)
+        course.departure.begin(route.id)
         return await self._judge(await self._sender.post(_request(call, way, body)), asked)
 
     async def _open(self, course: Course, way: Way) -> Streaming | Failed:
@@ -238,6 +239,7 @@ class Dispatcher:
             body = await by_weight(len(call.body), body_for, call, way.route, stream=True)
         except InvalidRequest as error:
             return unsupported(error, asked)
+        course.departure.begin(way.route.id)
         reply = await stack.enter_async_context(self._sender.stream(_request(call, way, body)))
         if isinstance(reply, Opened):
             stack.push_async_callback(reply.pieces.aclose)

@@ -43,16 +43,17 @@ class ObservedDispatcher(Dispatcher):
         return outcome
 
     @asynccontextmanager
-    async def stream(self, call: Call) -> AsyncIterator[Streaming | Failed]:
+    async def stream(self, call: Call, departure: Departure | None = None) -> AsyncIterator[Streaming | Failed]:
         seen, began = self._watch(call), time.monotonic()
+        departure = departure or Departure()
         opened: Streaming | Failed | None = None
         try:
-            async with super().stream(call) as opened:
+            async with super().stream(call, departure) as opened:
                 if isinstance(opened, Streaming):
                     seen.first_token.observe(time.monotonic() - began)
                 yield opened
         finally:
-            seen.stream_ended(opened, time.monotonic() - began)
+            seen.stream_ended(opened, time.monotonic() - began, was_sent=departure.has_begun)
 
     def gauges(self, models: Iterable[Model]) -> list[Sample]:
         """What runs now, and how the routes stand of the models that there are now."""
@@ -99,10 +100,10 @@ class _Seen:
             self._count(f"{outcome.status // 100}xx")
             self._bill(used(outcome), unknown=charge_unknown(outcome))
 
-    def stream_ended(self, opened: Streaming | Failed | None, seconds: float) -> None:
+    def stream_ended(self, opened: Streaming | Failed | None, seconds: float, *, was_sent: bool) -> None:
         """A stream ended, or none began; one that was left before its end was cancelled."""
         if opened is None or isinstance(opened, Failed):
-            self.ended(opened, seconds)
+            self.ended(opened, seconds, was_sent=was_sent)
             return
         self._duration.observe(seconds)
         failed = opened.failed

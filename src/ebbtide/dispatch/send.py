@@ -25,12 +25,11 @@ from ebbtide import tracing
 from ebbtide.catalog.model import Route
 from ebbtide.dialects.values import Wire
 from ebbtide.dispatch import standin
+from ebbtide.dispatch.connections import STREAM, Connections, Use
 from ebbtide.dispatch.kinds import headers_of, url_of
 from ebbtide.dispatch.outcome import Timeouts
 from ebbtide.errors import UpstreamFailed
 
-# Servers commonly close an idle connection after five seconds; using one just then would lose a request.
-_KEEPALIVE_SECONDS = 4.0
 _AT_ONCE = 256 * 1024  # a larger body goes out piece by piece
 _MAX_ERROR_BYTES = 256 * 1024
 _MAX_LIST_BYTES = 16 * 1024 * 1024
@@ -97,6 +96,7 @@ class Sender:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
+        self._connections: Connections
         self._prepared: WeakKeyDictionary[Route, dict[tuple[Wire, str | None, bool], _Prepared]] = WeakKeyDictionary()
 
     async def __aenter__(self) -> Sender:
@@ -132,15 +132,18 @@ class Sender:
             yield Opened(_stream_standin(request))
             return
         try:
-            response = await self._post(request, stream=True)
+            response, use = await self._post_for_stream(request)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             yield _how_it_broke(error)
             return
-        async with response:
-            if response.status == 200 and response.content_type == "text/event-stream":
-                yield Opened(_pieces(response))
-            else:
-                yield await _read_safely(response, request.max_bytes)
+        try:
+            async with response:
+                if response.status == 200 and response.content_type == "text/event-stream":
+                    yield Opened(_pieces(response))
+                else:
+                    yield await _read_safely(response, request.max_bytes)
+        finally:
+            self._connections.let_rest(use)
 
     async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Reply | Broken:
         """What is answered to a GET within some seconds, up to 16 MiB."""
@@ -180,11 +183,19 @@ class Sender:
                 raise _NoFirstByte from None
             raise
 
+    async def _post_for_stream(self, request: Request) -> tuple[aiohttp.ClientResponse, Use]:
+        use = Use()
+        asking = STREAM.set(use)
+        try:
+            return await self._post(request, stream=True), use
+        finally:
+            STREAM.reset(asking)
+
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS)
+            self._connections = Connections()
             self._session = aiohttp.ClientSession(
-                connector=connector,
+                connector=self._connections,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 skip_auto_headers=("Accept", "User-Agent"),

@@ -16,6 +16,7 @@ from ebbtide.dialects.conversation import Named, Piece, Sent, cannot
 from ebbtide.dialects.openai.responses import read_error
 from ebbtide.dialects.targets import CALLERS, SERVERS
 from ebbtide.dialects.values import (
+    CALLED,
     Answer,
     MalformedAnswer,
     Target,
@@ -133,7 +134,7 @@ def stream_of(call: Call, route: Route, created: int) -> Stream:
 def _wire(target: Target, route: Route) -> Wire:
     wire = wire_of(route, target)
     if wire is None:
-        raise cannot("model", f"the model's server cannot be asked for {target}")
+        raise cannot("model", f"the model's server cannot be asked for {CALLED.get(target, target)}")
     return wire
 
 

@@ -11,7 +11,9 @@ DIRECT = "batch_direct"  # the request lines of a direct create; never shown
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One file whose bytes are all there. `sha256` is over the bytes as they came in; `size` counts them."""
+    """One file whose bytes are all there. `sha256` is over the bytes as they came in; `size` counts them. `source_id`
+    is the upload that it is a copy of, with changed requests: it is not listed, and goes with that one or its batch.
+    """
 
     id: str
     account_id: str
@@ -22,6 +24,7 @@ class StoredFile:
     sha256: bytes
     created_at: datetime
     expires_at: datetime | None
+    source_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

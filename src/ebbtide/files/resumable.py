@@ -18,7 +18,7 @@ from ebbtide.accounts.store import Principal
 from ebbtide.errors import Conflict, InvalidRequest, LimitReached, NotFound, TooLarge
 from ebbtide.files import store
 from ebbtide.files.model import StoredFile
-from ebbtide.files.upload import MIB, NewFile, Upload, save_upload
+from ebbtide.files.upload import MIB, NewFile, Upload, lock_owner, store_upload
 from ebbtide.settings.snapshot import Settings
 from ebbtide.storage.pool import Connection, Database
 from ebbtide.storage.queries import load_queries
@@ -119,39 +119,47 @@ async def finish_upload(database: Database, secret: str, settings: Settings, now
     Raises InvalidRequest where less came than was announced, and what save_upload raises.
     """
     standing = await find_upload(database, secret, now)
-    if standing.file_id is None:
+    file_id = standing.file_id
+    if file_id is None:
         if standing.size is not None and standing.received < standing.size:
             raise InvalidRequest(f"The upload has {standing.received} of {standing.size} bytes: send the rest first")
         with Upload(settings.batch_max_body_mb * MIB) as upload:
             await _gather(database, secret, standing.received, upload)
-            file = await save_upload(database, NewFile(standing.account_id, standing.filename, now), upload, settings)
-        await _conclude(database, secret, file.id, now)
-        standing = await find_upload(database, secret, now)
+            file_id = await _conclude(database, secret, upload, settings, now)
     async with database.connection() as conn:
-        made = await store.get_file(conn, standing.file_id or "", now)
+        made = await store.get_file(conn, file_id, now)
     if made is None:
         raise NotFound("The file of this upload is gone")
     return made
 
 
 async def _gather(database: Database, secret: str, received: int, upload: Upload) -> None:
+    """Copy what has come, unless somebody else finished or gave up the upload meanwhile."""
     while upload.size < received:
         async with database.connection() as conn:
             data: bytes | None = await conn.fetchval(_Q["read_part"], _token(secret), upload.size)
         if data is None:
-            raise NotFound("The upload was finished or given up meanwhile")
+            return
         await asyncio.to_thread(upload.write, data)
 
 
-async def _conclude(database: Database, secret: str, file_id: str, now: datetime) -> None:
-    """Name the file that it came to; one that somebody else made of it meanwhile stands, and ours goes."""
+async def _conclude(database: Database, secret: str, upload: Upload, settings: Settings, now: datetime) -> str:
+    """The id of the file that it came to: somebody else's who was faster, or a new one of what was gathered.
+
+    One transaction stores the file and closes the upload: a crash leaves both or neither.
+    """
+    owner = (await find_upload(database, secret, now)).account_id
     async with database.transaction() as conn:
+        await lock_owner(conn, owner)
         standing = await _find(conn, "lock_upload", secret, now)
         if standing.file_id is not None:
-            await store.delete_file(conn, file_id, now)
-            return
-        await conn.execute(_Q["finish_upload"], _token(secret), file_id)
+            return standing.file_id
+        if standing.received != upload.size:
+            raise Conflict(f"The upload has {standing.received} bytes by now: finish it once no more come")
+        file = await store_upload(conn, NewFile(owner, standing.filename, now), upload, settings)
+        await conn.execute(_Q["finish_upload"], _token(secret), file.id)
         await conn.execute(_Q["drop_parts"], _token(secret))
+        return file.id
 
 
 async def give_up_upload(database: Database, secret: str) -> None:

@@ -42,6 +42,7 @@ async def insert_file(conn: Connection, file: StoredFile, chunks: Iterable[Chunk
         file.sha256,
         file.created_at,
         file.expires_at,
+        file.source_id,
     )
     await add_chunks(conn, file.id, chunks)
 
@@ -100,6 +101,12 @@ async def list_files(conn: Connection, account_id: str, query: FileQuery, now: d
     sql = _Q["list_newest"] if query.newest_first else _Q["list_oldest"]
     rows = await conn.fetch(sql, account_id, now, query.purpose, query.after, query.limit + 1)
     return [StoredFile(**row) for row in rows]
+
+
+async def hold_source(conn: Connection, account_id: str, file_id: str, now: datetime) -> datetime | None:
+    """When an upload that can be copied goes; it stays until the transaction ends. None when there is no such one."""
+    found: datetime | None = await conn.fetchval(_Q["hold_source"], file_id, account_id, now)
+    return found
 
 
 async def knows_file(conn: Connection, account_id: str, file_id: str) -> bool:

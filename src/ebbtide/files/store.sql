@@ -18,8 +18,8 @@ where account_id = $1 and deleted_at is null and purpose = 'batch';
 -- name: insert_file
 -- A file whose chunks are stored in the same transaction.
 insert into batch_files
-    (id, account_id, batch_id, purpose, state, filename, bytes, sha256, created_at, expires_at)
-values ($1, $2, $3, $4, 'stored', $5, $6, $7, $8, $9);
+    (id, account_id, batch_id, purpose, state, filename, bytes, sha256, created_at, expires_at, source_id)
+values ($1, $2, $3, $4, 'stored', $5, $6, $7, $8, $9, $10);
 
 -- name: begin_file
 -- A result file that is being written.
@@ -47,14 +47,15 @@ delete from batch_file_chunks where file_id in (select id from gone);
 
 -- name: get_file
 -- One visible file.
-select id, account_id, batch_id, purpose, filename, bytes as size, sha256, created_at, expires_at from batch_files
+select id, account_id, batch_id, purpose, filename, bytes as size, sha256, created_at, expires_at, source_id
+from batch_files
 where id = $1 and state = 'stored' and deleted_at is null and purpose <> 'batch_direct'
   and (expires_at is null or expires_at > $2);
 
 -- name: list_newest
 -- A page of an account's files, newest first.
 select id, account_id, batch_id, purpose, filename, bytes as size, sha256, created_at, expires_at from batch_files
-where account_id = $1 and state = 'stored' and deleted_at is null and purpose <> 'batch_direct'
+where account_id = $1 and state = 'stored' and deleted_at is null and purpose <> 'batch_direct' and source_id is null
   and (expires_at is null or expires_at > $2)
   and ($3::text is null or purpose = $3)
   and ($4::text is null or no < (select no from batch_files where id = $4 and account_id = $1))
@@ -63,24 +64,30 @@ order by no desc limit $5;
 -- name: list_oldest
 -- A page of an account's files, oldest first.
 select id, account_id, batch_id, purpose, filename, bytes as size, sha256, created_at, expires_at from batch_files
-where account_id = $1 and state = 'stored' and deleted_at is null and purpose <> 'batch_direct'
+where account_id = $1 and state = 'stored' and deleted_at is null and purpose <> 'batch_direct' and source_id is null
   and (expires_at is null or expires_at > $2)
   and ($3::text is null or purpose = $3)
   and ($4::text is null or no > (select no from batch_files where id = $4 and account_id = $1))
 order by no limit $5;
+
+-- name: hold_source
+-- When an account's upload goes, kept from being deleted meanwhile; copies have no copies.
+select expires_at from batch_files
+where id = $1 and account_id = $2 and purpose = 'batch' and source_id is null and deleted_at is null and expires_at > $3
+for share;
 
 -- name: knows_file
 -- Whether an account has, or had, a file of this id: what makes a cursor good.
 select exists (select from batch_files where id = $2 and account_id = $1 and purpose <> 'batch_direct');
 
 -- name: delete_file
--- Hide a file and free its quota; its chunks go when no batch needs them any more.
-update batch_files set deleted_at = $2 where id = $1 and deleted_at is null;
+-- Hide a file with its copies and free their quota; their chunks go when no batch needs them any more.
+update batch_files set deleted_at = $2 where (id = $1 or source_id = $1) and deleted_at is null;
 
 -- name: delete_batch_files
--- Hide everything that belongs to a batch: result files, and the lines of a direct create.
+-- Hide everything that belongs to a batch: result files, the lines of a direct create, its own copy of a file.
 update batch_files set deleted_at = $2
-where deleted_at is null and (batch_id = $1 or (id = $3 and purpose = 'batch_direct'));
+where deleted_at is null and (batch_id = $1 or (id = $3 and (purpose = 'batch_direct' or source_id is not null)));
 
 -- name: expire_files
 -- Hide files whose time is over.

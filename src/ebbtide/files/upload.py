@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -41,12 +41,15 @@ class Upload(ChunkPacker):
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """What the caller says of a file. `expires_at`: None takes the deployment's retention."""
+    """What the caller says of a file. `expires_at`: None takes the deployment's retention. A copy of the upload
+    `source_id` expires with that one.
+    """
 
     account_id: str
     filename: str
     now: datetime
     expires_at: datetime | None = None
+    source_id: str | None = None
 
 
 class FailedUploads:
@@ -106,16 +109,40 @@ async def _check_count(conn: Connection, account_id: str, settings: Settings, no
         )
 
 
+async def _check_weight(conn: Connection, account_id: str, size: int, settings: Settings) -> None:
+    most = settings.batch_files_max_total_mb_per_user
+    if await store.stored_bytes(conn, account_id) + size > most * MIB:
+        raise TooLarge(f"Your files would weigh more than {most} MiB; delete some first", code="file_storage_limit")
+
+
 async def save_upload(
     database: Database, new: NewFile, upload: Upload, settings: Settings, failed: int = 0
 ) -> StoredFile:
     """Store a finished upload; `failed` ones count beside it.
 
-    Raises InvalidRequest for an empty file, LimitReached when uploads that began with it were faster, and TooLarge when
-    the account's files would weigh more than allowed; Unauthenticated when the account was deleted meanwhile.
+    Raises InvalidRequest for an empty file or a source that is none, LimitReached when uploads that began with it were
+    faster, and TooLarge when the account's files would weigh more than allowed; Unauthenticated when the account was
+    deleted meanwhile.
     """
+    async with database.transaction() as conn:
+        await lock_owner(conn, new.account_id)
+        return await store_upload(conn, new, upload, settings, failed)
+
+
+async def lock_owner(conn: Connection, account_id: str) -> None:
+    """Serialise what counts against an account's limits. Raises Unauthenticated when it was deleted."""
+    if not await store.lock_account(conn, account_id):
+        raise Unauthenticated("The account is no longer active")
+
+
+async def store_upload(
+    conn: Connection, new: NewFile, upload: Upload, settings: Settings, failed: int = 0
+) -> StoredFile:
+    """The same within a transaction that has locked the file's owner."""
     if upload.size == 0:
         raise InvalidRequest("The file is empty", code="empty_file", param="file")
+    await _check_count(conn, new.account_id, settings, new.now, failed)
+    await _check_weight(conn, new.account_id, upload.size, settings)
     file = StoredFile(
         id=ids.file_id(),
         account_id=new.account_id,
@@ -126,16 +153,16 @@ async def save_upload(
         sha256=upload.finish(),
         created_at=new.now,
         expires_at=new.expires_at or new.now + timedelta(days=settings.batch_file_retention_days),
+        source_id=new.source_id,
     )
-    async with database.transaction() as conn:
-        if not await store.lock_account(conn, file.account_id):
-            raise Unauthenticated("The account is no longer active")
-        await _check_count(conn, file.account_id, settings, new.now, failed)
-        kept = await store.stored_bytes(conn, file.account_id)
-        if kept + file.size > settings.batch_files_max_total_mb_per_user * MIB:
-            raise TooLarge(
-                f"Your files would weigh more than {settings.batch_files_max_total_mb_per_user} MiB; delete some first",
-                code="file_storage_limit",
-            )
-        await store.insert_file(conn, file, upload.chunks())
+    if file.source_id is not None:
+        file = replace(file, expires_at=await _source_expiry(conn, file.account_id, file.source_id, new.now))
+    await store.insert_file(conn, file, upload.chunks())
     return file
+
+
+async def _source_expiry(conn: Connection, account_id: str, source_id: str, now: datetime) -> datetime:
+    expires_at = await store.hold_source(conn, account_id, source_id, now)
+    if expires_at is None:
+        raise InvalidRequest(f"source_file_id names no uploaded file of yours: {source_id}", param="source_file_id")
+    return expires_at

@@ -13,6 +13,7 @@ from ebbtide.catalog.prices import cost
 from ebbtide.dialects.openai.errors import type_of
 from ebbtide.dialects.statuses import status_of
 from ebbtide.dialects.values import Target, Usage
+from ebbtide.dispatch.course import Departure
 from ebbtide.dispatch.outcome import Answered, Failed, Outcome, charge_unknown, used
 from ebbtide.dispatch.streaming import Streaming
 from ebbtide.errors import EbbtideError
@@ -26,8 +27,8 @@ CLIENT_CLOSED: Final = 499
 
 @dataclass(slots=True)
 class Exchange:
-    """`began` is on a clock that only goes forward. `headers` go out with the answer, whatever it is. `capture` holds
-    what is said, where that is kept.
+    """`began` is on a clock that only goes forward. `headers` go out with the answer, whatever it is. `departure` tells
+    what upstreams have been sent. `capture` holds what is said, where that is kept.
     """
 
     principal: Principal
@@ -37,6 +38,7 @@ class Exchange:
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     model: str = ""
     admitted: Admitted | None = None
+    departure: Departure = field(default_factory=Departure)
     capture: Capture | None = None
     streamed: bool = False
     status: int = 200
@@ -78,8 +80,13 @@ class Exchange:
             self.answered(Answered(b"", streaming.usage, streaming.route, others=streaming.others), model)
 
     def cut_off(self, status: int, code: str) -> None:
-        """It was broken off from outside: the client left, time was up, the gateway stops."""
+        """It was broken off from outside: the client left, time was up, the gateway stops. What it cost is known where
+        that had been told, or where nothing had been sent.
+        """
         self.status, self.error_code = status, code
+        if self.attempts is None:
+            self.route, self.attempts = self.departure.route, self.departure.calls
+            self.cost = None if self.departure.has_begun else ZERO
 
     def entry(self, at: datetime, now: float) -> LogEntry:
         """Its row. `now` is on the clock of `began`."""

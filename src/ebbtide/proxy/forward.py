@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ebbtide.catalog.model import Model
 from ebbtide.dialects.values import Body, Target
+from ebbtide.dispatch.course import Departure
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Answered, Call, Failed, Outcome, Timeouts, as_error
 
@@ -46,13 +47,16 @@ class Ask:
 
 
 async def forward(
-    dispatcher: Dispatcher, ask: Ask, on_outcome: Callable[[Outcome, Model], None] | None = None
+    dispatcher: Dispatcher,
+    ask: Ask,
+    on_outcome: Callable[[Outcome, Model], None] | None = None,
+    departure: Departure | None = None,
 ) -> Answered:
     """The upstream's answer, naming the model as the caller did. Raises UpstreamFailed; `on_outcome` is told first.
 
-    Cancelling cancels upstream.
+    Cancelling cancels upstream; `departure` then tells what had been sent.
     """
-    outcome = await dispatcher.call(ask.call())
+    outcome = await dispatcher.call(ask.call(), departure)
     if on_outcome is not None:
         on_outcome(outcome, ask.model)
     if isinstance(outcome, Failed):

@@ -64,7 +64,7 @@ class Interactive:
         """
         with self._recorded(exchange, ask):
             await self._enter(exchange, ask)
-            answered = await forward(self._dispatcher, ask, exchange.answered)
+            answered = await forward(self._dispatcher, ask, exchange.answered, exchange.departure)
             exchange.told(answered.body)
             return answered
 
@@ -73,7 +73,7 @@ class Interactive:
         exchange.streamed = True
         with self._recorded(exchange, ask):
             await self._enter(exchange, ask)
-            async with forward_stream(self._dispatcher, ask, exchange.answered) as events:
+            async with forward_stream(self._dispatcher, ask, exchange.answered, exchange.departure) as events:
                 try:
                     yield b""  # it began: the answer's head may go out before the model's first word
                     async with aclosing(cast("AsyncGenerator[bytes, Any]", aiter(events))) as pieces:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
 from ebbtide.catalog.model import Model
+from ebbtide.dispatch.course import Departure
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Failed, as_error
 from ebbtide.dispatch.streaming import Streaming
@@ -37,12 +38,15 @@ class Events:
 
 @asynccontextmanager
 async def forward_stream(
-    dispatcher: Dispatcher, ask: Ask, on_failed: Callable[[Failed, Model], None] | None = None
+    dispatcher: Dispatcher,
+    ask: Ask,
+    on_failed: Callable[[Failed, Model], None] | None = None,
+    departure: Departure | None = None,
 ) -> AsyncIterator[Events]:
     """Open a stream; raises UpstreamFailed when none begins, told to `on_failed` first. Leaving the context closes it
-    upstream.
+    upstream; `departure` tells what had been sent before it began.
     """
-    async with dispatcher.stream(ask.call()) as opened:
+    async with dispatcher.stream(ask.call(), departure) as opened:
         if isinstance(opened, Failed):
             if on_failed is not None:
                 on_failed(opened, ask.model)

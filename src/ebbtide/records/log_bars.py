@@ -66,15 +66,34 @@ async def read_windows(
 ) -> list[tuple[Window, list[Bar]]]:
     """The bars of each window, those without a request too; all from one moment.
 
-    Windows whose bars are of one length end together, so what the longest reads serves the others.
+    Bars of one length end together, so what the longest window reads serves the others. Each row of figures is read
+    once: longer bars are read up to where shorter ones begin, and sum those up from there on.
     """
-    figures: dict[timedelta, Mapping[tuple[datetime, str], Figures]] = {}
+    begins: dict[timedelta, datetime] = {}
+    for window in windows:
+        begins[window.bar] = min(window.span(now)[0], begins.get(window.bar, now))
+    figures: dict[timedelta, dict[tuple[datetime, str], Figures]] = {}
+    shorter: dict[tuple[datetime, str], Figures] = {}
+    end = max(window.span(now)[1] for window in windows)
     async with database.transaction() as conn:
         await see_one_moment(conn)
-        for window in sorted(windows, key=lambda one: one.count, reverse=True):
-            if window.bar not in figures:
-                figures[window.bar] = await count_requests(conn, window.span(now), window.bar, which.model)
+        for bar in sorted(begins):
+            span = (begins[bar], end)
+            read = await count_requests(conn, span, bar, which.model)
+            shorter = figures[bar] = join(shorter, read, bar)
+            end = begins[bar]
     return [(window, cut(window, now, figures[window.bar], which)) for window in windows]
+
+
+def join(
+    shorter: Mapping[tuple[datetime, str], Figures], read: Mapping[tuple[datetime, str], Figures], bar: timedelta
+) -> dict[tuple[datetime, str], Figures]:
+    """Figures of bars of one length with those of shorter bars added, by beginning and source."""
+    joined = dict(read)
+    for (start, source), more in shorter.items():
+        key = (_EPOCH + (start - _EPOCH) // bar * bar, source)
+        joined[key] = joined.get(key, _NONE) + more
+    return joined
 
 
 def cut(window: Window, now: datetime, figures: Mapping[tuple[datetime, str], Figures], which: Which) -> list[Bar]:

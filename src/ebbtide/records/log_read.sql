@@ -51,13 +51,26 @@ left join api_keys k on k.id = l.key_id
 where l.at = $1 and l.id = $2 and ($3::text is null or l.account_id = $3);
 
 -- name: count_requests
--- The figures of stretches of length $3 from $1 up to, not including, $2, by source; of one model ($4) or of all.
+-- The figures of stretches of length $3 from $1 up to, not including, $2, by source; of one model ($4) or of all. Folded
+-- figures are summed over accounts already; those of the last hours and loose ones are not.
 select date_bin($3, at, 'epoch') as start, source, sum(requests)::bigint as requests, sum(errors)::bigint as errors,
        sum(input_tokens)::bigint as input_tokens, sum(cached_tokens)::bigint as cached_tokens,
        sum(output_tokens)::bigint as output_tokens, sum(reasoning_tokens)::bigint as reasoning_tokens,
        sum(cost_usd) as cost_usd, sum(cost_unknown)::bigint as cost_unknown
-from api_log_counts
-where at >= $1 and at < $2 and ($4::text is null or model = $4)
+from (
+    select at, source, model, requests, errors, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd,
+           cost_unknown
+    from api_log_totals where at >= $1 and at < $2
+    union all
+    select at, source, model, requests, errors, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd,
+           cost_unknown
+    from api_log_counts where grain = 1 and at >= $1 and at < $2
+    union all
+    select at, source, model, requests, errors, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd,
+           cost_unknown
+    from api_log_counts where grain = 0 and at >= $1 and at < $2
+) figures
+where $4::text is null or model = $4
 group by 1, 2;
 
 -- name: usage_by_key

@@ -127,11 +127,15 @@ create table batch_files (
     created_at timestamptz not null,
     expires_at timestamptz,
     deleted_at timestamptz,
+    source_id  text,                             -- the file that this one is a batch's own copy of
     check ((state = 'stored') = (sha256 is not null)),
-    check ((purpose = 'batch_output') = (batch_id is not null))
+    check ((purpose = 'batch_output') = (batch_id is not null)),
+    constraint batch_files_source check (source_id is null or purpose = 'batch')
 );
 -- An account's files, newest first, and what they weigh (files.list_newest, files.list_oldest, files.stored_bytes).
 create index batch_files_account on batch_files (account_id, no) where deleted_at is null and purpose <> 'batch_direct';
+-- The copies of a file (files.delete_file).
+create index batch_files_copies on batch_files (source_id) where source_id is not null;
 -- The files of one batch (files.delete_batch_files, files.drop_unfinished).
 create index batch_files_batch on batch_files (batch_id) where batch_id is not null;
 -- What is due for removal (files.expire_files, files.removable_files).
@@ -710,6 +714,53 @@ end
 $$;
 create trigger api_logs_counted after insert on api_logs
 referencing new table as fresh for each statement execute function api_logs_counted();
+
+-- The folded figures (grains 2 and 3) over all accounts: what bars of hours and days are read from. Triggers keep them
+-- equal to the sums of api_log_counts in each transaction.
+create table api_log_totals (
+    at               timestamptz not null,       -- the beginning of the hour or the UTC day
+    source           text not null,
+    model            text not null,
+    requests         bigint not null,
+    errors           bigint not null,
+    input_tokens     bigint not null,
+    cached_tokens    bigint not null,
+    output_tokens    bigint not null,
+    reasoning_tokens bigint not null,
+    cost_usd         numeric(24, 12) not null,
+    cost_unknown     bigint not null,
+    primary key (at, source, model)
+);
+
+create function api_log_counts_totalled() returns trigger language plpgsql as $$
+declare
+    sign integer := case tg_op when 'INSERT' then 1 else -1 end;
+begin
+    insert into api_log_totals as t
+        (at, source, model, requests, errors, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd,
+         cost_unknown)
+    select at, source, model, sign * sum(requests), sign * sum(errors), sign * sum(input_tokens),
+           sign * sum(cached_tokens), sign * sum(output_tokens), sign * sum(reasoning_tokens), sign * sum(cost_usd),
+           sign * sum(cost_unknown)
+    from moved where grain >= 2 group by 1, 2, 3 order by 1, 2, 3
+    on conflict (at, source, model) do update
+    set requests = t.requests + excluded.requests, errors = t.errors + excluded.errors,
+        input_tokens = t.input_tokens + excluded.input_tokens, cached_tokens = t.cached_tokens + excluded.cached_tokens,
+        output_tokens = t.output_tokens + excluded.output_tokens,
+        reasoning_tokens = t.reasoning_tokens + excluded.reasoning_tokens, cost_usd = t.cost_usd + excluded.cost_usd,
+        cost_unknown = t.cost_unknown + excluded.cost_unknown;
+    if tg_op = 'DELETE' then
+        delete from api_log_totals t
+        using (select distinct at, source, model from moved where grain >= 2) gone
+        where (t.at, t.source, t.model) = (gone.at, gone.source, gone.model) and t.requests = 0;
+    end if;
+    return null;
+end
+$$;
+create trigger api_log_counts_totalled after insert on api_log_counts
+referencing new table as moved for each statement execute function api_log_counts_totalled();
+create trigger api_log_counts_untotalled after delete on api_log_counts
+referencing old table as moved for each statement execute function api_log_counts_totalled();
 
 -- Make one day's partition (UTC) of a log, unless it is there; true when it was made. A day of which the default
 -- partition holds rows stays there: nothing is moved. The table is made apart and then attached, which takes no lock

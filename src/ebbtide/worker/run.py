@@ -47,10 +47,10 @@ class Runner:
             call = await self._prepare(work)
             return Ended(call if isinstance(call, Failed) else await self.dispatcher.call(call, departure))
         except asyncio.CancelledError:
-            return Ended(interrupted() if departure.has_begun else None, was_cut_off=True)
+            return Ended(interrupted(departure.route) if departure.has_begun else None, was_cut_off=True)
         except Exception as error:
             log.error("item_broke", batch=work.batch.id, item=work.item.id, error=type(error).__name__, exc_info=error)
-            return Ended(broken("The gateway could not run this request", sent=departure.has_begun))
+            return Ended(broken("The gateway could not run this request", departure))
 
     async def _prepare(self, work: Work) -> Call | Failed:
         """The call that a work is, or why there can be none."""
@@ -76,12 +76,12 @@ class Runner:
                 await asyncio.sleep(_PAUSE)
 
 
-def broken(message: str, *, sent: bool) -> Failed:
+def broken(message: str, departure: Departure) -> Failed:
     """The outcome of a run that this process could not bring to an end."""
-    return Failed("internal", 500, "upstream_error", message, sent=sent)
+    return Failed("internal", 500, "upstream_error", message, sent=departure.has_begun, route=departure.route)
 
 
-def interrupted() -> Failed:
+def interrupted(route: str | None) -> Failed:
     """The outcome of a run that was cut off when it may have been sent, because its worker stops; it may pass."""
     message = "The worker stopped before the answer came"
-    return Failed("reset", 502, "upstream_error", message, sent=True)
+    return Failed("reset", 502, "upstream_error", message, sent=True, route=route)

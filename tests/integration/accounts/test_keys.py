@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests import people
+from tests.clocks import ManualClock
 
-from ebbtide.accounts import accounts, keys
+from ebbtide.accounts import keys
 from ebbtide.accounts.authenticator import Authenticator
 from ebbtide.accounts.key_use import KeyUse
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Account, Q
-from ebbtide.clock import ManualClock
 from ebbtide.errors import InvalidRequest, NotFound, Unauthenticated, Unavailable
 from ebbtide.storage.pool import Connection, Database
 
@@ -24,7 +25,7 @@ UNKNOWN = "ebb-" + "x" * 43
 
 @pytest.fixture
 async def ada(database: Database) -> Account:
-    return await accounts.create_account(database, "ada", Role.INTERNAL, NOW)
+    return await people.create_account(database, "ada", Role.INTERNAL, NOW)
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def authenticator(database: Database, clock: ManualClock) -> Authenticator:
 
 
 async def test_a_secret_is_told_once_and_never_stored(database: Database, ada: Account) -> None:
-    key, secret = await keys.create_key(database, ada.id, name="laptop", now=NOW)
+    key, secret = await people.create_key(database, ada.id, name="laptop", now=NOW)
     assert keys.has_key_form(secret)
     assert key.prefix == secret[:10]
     assert await keys.list_keys(database, ada.id) == [key]
@@ -50,22 +51,22 @@ async def test_a_secret_is_told_once_and_never_stored(database: Database, ada: A
 
 
 async def test_a_key_opens_for_its_account(database: Database, ada: Account, authenticator: Authenticator) -> None:
-    key, secret = await keys.create_key(database, ada.id, now=NOW)
+    key, secret = await people.create_key(database, ada.id, now=NOW)
     principal = await authenticator.principal(secret)
     assert (principal.account_id, principal.key_id) == (ada.id, key.id)
     assert (principal.role, principal.account_id) == (Role.INTERNAL, ada.id)
 
 
 async def test_every_refusal_reads_the_same(database: Database, ada: Account, authenticator: Authenticator) -> None:
-    revoked, revoked_secret = await keys.create_key(database, ada.id, now=NOW)
-    await keys.revoke_key(database, revoked.id, NOW)
-    _, expired = await keys.create_key(database, ada.id, expires_in=timedelta(hours=1), now=NOW - timedelta(hours=1))
-    bea = await accounts.create_account(database, "bea", Role.FREE, NOW)
-    _, suspended = await keys.create_key(database, bea.id, now=NOW)
-    await accounts.suspend_account(database, bea.id)
-    cy = await accounts.create_account(database, "cy", Role.FREE, NOW)
-    _, deleted = await keys.create_key(database, cy.id, now=NOW)
-    await accounts.delete_account(database, cy.id)
+    revoked, revoked_secret = await people.create_key(database, ada.id, now=NOW)
+    await people.revoke_key(database, revoked.id, NOW)
+    _, expired = await people.create_key(database, ada.id, expires_in=timedelta(hours=1), now=NOW - timedelta(hours=1))
+    bea = await people.create_account(database, "bea", Role.FREE, NOW)
+    _, suspended = await people.create_key(database, bea.id, now=NOW)
+    await people.suspend_account(database, bea.id)
+    cy = await people.create_account(database, "cy", Role.FREE, NOW)
+    _, deleted = await people.create_key(database, cy.id, now=NOW)
+    await people.delete_account(database, cy.id)
     messages = set()
     for secret in (UNKNOWN, "", "sk-nothing", "ebb-é", revoked_secret, expired, suspended, deleted):
         with pytest.raises(Unauthenticated) as refused:
@@ -77,11 +78,11 @@ async def test_every_refusal_reads_the_same(database: Database, ada: Account, au
 async def test_a_revoked_key_stops_within_a_second_everywhere(
     database: Database, ada: Account, clock: ManualClock
 ) -> None:
-    key, secret = await keys.create_key(database, ada.id, now=NOW)
+    key, secret = await people.create_key(database, ada.id, now=NOW)
     processes = [Authenticator(database, clock) for _ in range(2)]
     for authenticator in processes:
         await authenticator.principal(secret)
-    await keys.revoke_key(database, key.id, NOW)
+    await people.revoke_key(database, key.id, NOW)
     clock.move(seconds=0.9)
     assert (await processes[0].principal(secret)).key_id == key.id  # remembered, so the query was spared
     clock.move(seconds=0.1)
@@ -93,9 +94,9 @@ async def test_a_revoked_key_stops_within_a_second_everywhere(
 async def test_forgetting_stops_a_revoked_key_at_once(
     database: Database, ada: Account, authenticator: Authenticator
 ) -> None:
-    key, secret = await keys.create_key(database, ada.id, now=NOW)
+    key, secret = await people.create_key(database, ada.id, now=NOW)
     await authenticator.principal(secret)
-    await keys.revoke_key(database, key.id, NOW)
+    await people.revoke_key(database, key.id, NOW)
     authenticator.forget()
     with pytest.raises(Unauthenticated):
         await authenticator.principal(secret)
@@ -104,7 +105,7 @@ async def test_forgetting_stops_a_revoked_key_at_once(
 async def test_a_key_expires_to_the_moment(
     database: Database, ada: Account, clock: ManualClock, authenticator: Authenticator
 ) -> None:
-    _, secret = await keys.create_key(database, ada.id, expires_in=timedelta(milliseconds=500), now=NOW)
+    _, secret = await people.create_key(database, ada.id, expires_in=timedelta(milliseconds=500), now=NOW)
     await authenticator.principal(secret)
     clock.move(milliseconds=500)
     with pytest.raises(Unauthenticated):
@@ -114,12 +115,12 @@ async def test_a_key_expires_to_the_moment(
 async def test_a_changed_role_and_a_resumed_account_are_seen(
     database: Database, ada: Account, clock: ManualClock, authenticator: Authenticator
 ) -> None:
-    _, secret = await keys.create_key(database, ada.id, now=NOW)
-    await accounts.suspend_account(database, ada.id)
+    _, secret = await people.create_key(database, ada.id, now=NOW)
+    await people.suspend_account(database, ada.id)
     with pytest.raises(Unauthenticated):
         await authenticator.principal(secret)
-    await accounts.resume_account(database, ada.id)
-    await accounts.set_role(database, ada.id, Role.PRO)
+    await people.resume_account(database, ada.id)
+    await people.set_role(database, ada.id, Role.PRO)
     clock.move(seconds=1)
     assert (await authenticator.principal(secret)).role is Role.PRO
 
@@ -127,9 +128,9 @@ async def test_a_changed_role_and_a_resumed_account_are_seen(
 async def test_a_clock_set_back_does_not_lengthen_a_memory(
     database: Database, ada: Account, clock: ManualClock, authenticator: Authenticator
 ) -> None:
-    key, secret = await keys.create_key(database, ada.id, now=NOW)
+    key, secret = await people.create_key(database, ada.id, now=NOW)
     await authenticator.principal(secret)
-    await keys.revoke_key(database, key.id, NOW)
+    await people.revoke_key(database, key.id, NOW)
     clock.move(hours=-1)
     with pytest.raises(Unauthenticated):
         await authenticator.principal(secret)
@@ -150,7 +151,7 @@ class CountedDatabase(Database):
 
 
 async def test_hammering_asks_once(database: Database, ada: Account, clock: ManualClock) -> None:
-    _, secret = await keys.create_key(database, ada.id, now=NOW)
+    _, secret = await people.create_key(database, ada.id, now=NOW)
     counted = CountedDatabase(database)
     authenticator = Authenticator(counted, clock)
     await asyncio.gather(*(authenticator.principal(secret) for _ in range(50)))
@@ -167,7 +168,7 @@ async def test_hammering_asks_once(database: Database, ada: Account, clock: Manu
 async def test_a_flood_of_unknown_keys_pushes_out_no_known_one(
     database: Database, ada: Account, clock: ManualClock
 ) -> None:
-    _, secret = await keys.create_key(database, ada.id, now=NOW)
+    _, secret = await people.create_key(database, ada.id, now=NOW)
     counted = CountedDatabase(database)
     authenticator = Authenticator(counted, clock, capacity=3)
     await authenticator.principal(secret)
@@ -182,7 +183,7 @@ async def test_a_flood_of_unknown_keys_pushes_out_no_known_one(
 async def test_one_who_goes_away_leaves_the_others_their_answer(
     database: Database, ada: Account, authenticator: Authenticator
 ) -> None:
-    _, secret = await keys.create_key(database, ada.id, now=NOW)
+    _, secret = await people.create_key(database, ada.id, now=NOW)
     first = asyncio.create_task(authenticator.principal(secret))
     second = asyncio.create_task(authenticator.principal(secret))
     await asyncio.sleep(0)  # both have begun, and wait for one query
@@ -195,7 +196,7 @@ async def test_one_who_goes_away_leaves_the_others_their_answer(
 async def test_a_database_that_is_away_is_said_so_and_not_remembered(
     database_url: str, database: Database, ada: Account, clock: ManualClock
 ) -> None:
-    _, secret = await keys.create_key(database, ada.id, now=NOW)
+    _, secret = await people.create_key(database, ada.id, now=NOW)
     gone = await Database.connect(database_url)
     authenticator = Authenticator(gone, clock)
     await gone.close()
@@ -206,27 +207,27 @@ async def test_a_database_that_is_away_is_said_so_and_not_remembered(
 
 
 async def test_revoking_counts_from_the_first_time(database: Database, ada: Account) -> None:
-    key, _ = await keys.create_key(database, ada.id, now=NOW)
-    await keys.revoke_key(database, key.id, NOW)
-    again = await keys.revoke_key(database, key.id, NOW + timedelta(days=1))
+    key, _ = await people.create_key(database, ada.id, now=NOW)
+    await people.revoke_key(database, key.id, NOW)
+    again = await people.revoke_key(database, key.id, NOW + timedelta(days=1))
     assert again.revoked_at == NOW
 
 
 async def test_what_cannot_be(database: Database, ada: Account) -> None:
     with pytest.raises(NotFound):
-        await keys.create_key(database, "acct_none", now=NOW)
+        await people.create_key(database, "acct_none", now=NOW)
     with pytest.raises(NotFound):
-        await keys.revoke_key(database, "key_none", NOW)
+        await people.revoke_key(database, "key_none", NOW)
     with pytest.raises(InvalidRequest):
-        await keys.create_key(database, ada.id, expires_in=timedelta(0), now=NOW)
+        await people.create_key(database, ada.id, expires_in=timedelta(0), now=NOW)
     with pytest.raises(InvalidRequest):
-        await keys.create_key(database, ada.id, name="a\nb", now=NOW)
+        await people.create_key(database, ada.id, name="a\nb", now=NOW)
 
 
 async def test_keys_of_one_account_and_of_all(database: Database, ada: Account) -> None:
-    bea = await accounts.create_account(database, "bea", Role.FREE, NOW)
-    first, _ = await keys.create_key(database, ada.id, now=NOW)
-    second, _ = await keys.create_key(database, bea.id, now=NOW + timedelta(seconds=1))
+    bea = await people.create_account(database, "bea", Role.FREE, NOW)
+    first, _ = await people.create_key(database, ada.id, now=NOW)
+    second, _ = await people.create_key(database, bea.id, now=NOW + timedelta(seconds=1))
     assert [key.id for key in await keys.list_keys(database)] == [first.id, second.id]
     assert [key.id for key in await keys.list_keys(database, bea.id)] == [second.id]
 
@@ -239,7 +240,7 @@ async def last_use(database: Database) -> datetime | None:
 async def test_use_is_recorded_at_most_once_a_minute(
     database: Database, ada: Account, clock: ManualClock, authenticator: Authenticator
 ) -> None:
-    _, secret = await keys.create_key(database, ada.id, now=NOW)
+    _, secret = await people.create_key(database, ada.id, now=NOW)
     await authenticator.principal(secret)
     assert await last_use(database) is None  # not on the request's path
     assert await authenticator.uses.run_once(clock.now()) == 1
@@ -258,7 +259,7 @@ async def test_use_is_recorded_at_most_once_a_minute(
 
 
 async def test_a_use_survives_a_database_that_is_away(database_url: str, database: Database, ada: Account) -> None:
-    key, _ = await keys.create_key(database, ada.id, now=NOW)
+    key, _ = await people.create_key(database, ada.id, now=NOW)
     gone = await Database.connect(database_url)
     uses = KeyUse(gone)
     uses.note(key.id, NOW)

@@ -43,6 +43,9 @@ async def test_the_life_of_an_account_is_noted(gateway: TestGateway) -> None:
     audit = (await gateway.call("GET", f"/admin/audit?account_id={account}")).json["data"]
     actions = ["account.delete", *3 * ["account.change"], "key.create", "account.create"]
     assert [entry["action"] for entry in audit] == actions
+    own = (await gateway.call("GET", "/user")).json["account"]["name"]
+    named = {(entry["actor_name"], entry["subject_name"], entry["account_name"]) for entry in audit}
+    assert named == {(own, "Ada L", "Ada L"), (own, None, "Ada L")}  # of the key, only whose it is
     assert key.encode() not in (await gateway.call("GET", "/admin/audit")).body
 
 
@@ -175,7 +178,11 @@ async def test_everyones_batches_and_their_sums(working: TestGateway) -> None:
     carol = (await gateway.call("GET", "/user", key=key)).json["account"]["id"]
     await gateway.call("PATCH", f"/admin/accounts/{carol}", json={"email": "carol@example.org"})
     assert (await gateway.call("GET", "/admin/batch/summary")).json["totals"]["total"] == 0
-    batch = (await gateway.call("POST", "/v1/batches", key=key, json={"requests": [request_line("a")]})).json["id"]
+    batch = (
+        await gateway.call(
+            "POST", "/v1/batches", key=key, json={"requests": [request_line("a")], "metadata": {"name": "Rivers"}}
+        )
+    ).json["id"]
 
     async def ended() -> Any:
         found = (await gateway.call("GET", "/admin/batch/jobs?status=completed&target=chat")).json["data"]
@@ -183,6 +190,10 @@ async def test_everyones_batches_and_their_sums(working: TestGateway) -> None:
 
     (job,) = await until(ended)
     assert (job["user_name"], job["email"], job["misses_window"]) == ("carol", "carol@example.org", False)
+    assert (job["name"], job["target"], job["input_method"]) == ("Rivers", "chat", "requests")
+    for part, found in (("river", [batch]), (batch[6:20], [batch]), ("lake", [])):
+        jobs = (await gateway.call("GET", f"/admin/batch/jobs?search={part}")).json["data"]
+        assert [one["batch"]["id"] for one in jobs] == found
     assert (await gateway.call("GET", f"/admin/batch/jobs?search={batch}&status=failed")).json["data"] == []
     for bad in ("status=x", "target=x", "after=x", "limit=0"):
         assert (await gateway.call("GET", f"/admin/batch/jobs?{bad}")).error["param"] == bad.split("=")[0]

@@ -80,6 +80,8 @@ async def test_unknown_paths_and_methods(gateway: TestGateway) -> None:
     assert answer.status == 405
     assert answer.headers["allow"] == "GET, HEAD, POST"
     assert answer.error["code"] == "method_not_allowed"
+    google = await gateway.call("PATCH", "/v1beta/batches")
+    assert (google.status, google.error["code"], google.headers["allow"]) == (405, 405, "GET, HEAD")
 
 
 async def test_head_answers_where_get_does(gateway: TestGateway) -> None:

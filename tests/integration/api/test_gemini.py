@@ -277,6 +277,16 @@ async def test_every_version_and_prefix(gateway: TestGateway, version: str, pref
     assert (model.input_token_limit, model.output_token_limit) == (9_000, 500)
 
 
+async def test_models_tell_what_they_can_be_asked_for(client: genai.client.AsyncClient) -> None:
+    told = {model.name: model.supported_actions async for model in await client.models.list()}
+    assert told["models/chat-1"] == ["generateContent", "batchGenerateContent"]
+    assert told["models/org/gemini"] == ["generateContent", "countTokens", "batchGenerateContent"]
+    assert told["models/embed-1"] == ["embedContent", "batchEmbedContents", "asyncBatchEmbedContent"]
+    assert told["models/auto"] == ["generateContent"]  # no batch may name it
+    with pytest.raises(errors.ClientError, match="cannot be asked for countTokens"):
+        await client.models.count_tokens(model="chat-1", contents="Hello")
+
+
 async def test_keys_and_whose_dialect_it_is(gateway: TestGateway) -> None:
     by_query = await gateway.call("GET", f"/v1/models?key={gateway.admin_key}", key=None)
     assert "models" in by_query.json

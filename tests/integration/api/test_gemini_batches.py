@@ -261,6 +261,48 @@ async def test_an_upload_in_parts_may_be_repeated(gateway: TestGateway) -> None:
     assert (await send("upload, finalize", 6_000, content[6_000:])).json["file"]["name"] == name
 
 
+@pytest.mark.parametrize(
+    "protocol", [{"headers": {"x-goog-upload-protocol": "raw"}}, {"params": {"uploadType": "media"}}]
+)
+async def test_a_file_may_come_whole_in_one_call(gateway: TestGateway, protocol: dict[str, dict[str, str]]) -> None:
+    headers = {"x-goog-upload-file-name": "all.jsonl", "content-type": "application/jsonl"} | protocol.get(
+        "headers", {}
+    )
+    more = {name: value for name, value in protocol.items() if name != "headers"}
+    content = bytes(range(256)) * 40
+    stored = await ask(gateway, "POST", UPLOAD, headers=headers, data=content, **more)
+    file = stored.json["file"]
+    assert (stored.headers["x-goog-upload-status"], file["displayName"], file["sizeBytes"]) == (
+        "final",
+        "all.jsonl",
+        str(len(content)),
+    )
+    assert (await ask(gateway, "GET", f"/v1beta/{file['name']}:download")).body == content
+
+
+NO_UPLOADS: dict[str, tuple[dict[str, Any], str]] = {
+    "two parts": ({"params": {"uploadType": "multipart"}, "data": b"--b"}, "x-goog-upload-protocol: must be resumable"),
+    "a command": ({"json": {}, "headers": {"x-goog-upload-command": "start, upload"}}, "Command: must be start"),
+    "a picture": ({"json": {"file": {"mime_type": "image/png"}}}, "file.mimeType: only JSONL"),
+    "a raw picture": (
+        {"headers": {"x-goog-upload-protocol": "raw", "content-type": "video/mp4"}, "data": b"x"},
+        "content-type: only JSONL",
+    ),
+    "a name": ({"json": {"file": {"name": "files/mine"}}}, "file.name: names are given"),
+    "a life": ({"json": {"file": {"expiration_time": "2030-01-01T00:00:00Z"}}}, "file.expiration_time: not supported"),
+    "no object": ({"json": {"file": []}}, "file: expected object"),
+    "another member": ({"json": {"file": {}, "x": 1}}, "x: not supported"),
+}
+
+
+@pytest.mark.parametrize("case", NO_UPLOADS)
+async def test_an_upload_that_cannot_be_kept_as_asked_is_refused(gateway: TestGateway, case: str) -> None:
+    sent, problem = NO_UPLOADS[case]
+    answer = await ask(gateway, "POST", UPLOAD, **sent)
+    assert answer.status == 400, answer.body
+    assert problem in answer.error["message"]
+
+
 async def test_an_upload_is_its_owners_until_it_is_given_up(gateway: TestGateway) -> None:
     other = await gateway.new_key("free", Role.FREE)
     assert (await gateway.call("POST", UPLOAD, key=None, json={})).status == 401
@@ -287,6 +329,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a bad file": ({"batch": {"inputConfig": {"fileName": "nofile/x"}}}, "fileName"),
     "an unknown file": ({"batch": {"inputConfig": {"fileName": "files/abc"}}}, "fileName"),
     "a webhook": (inline("a", webhookConfig={"uris": ["https://x"]}), "webhookConfig"),
+    "another model": (inline("a", model="models/other"), "batch.model"),
+    "a key of an inline request": (
+        {"batch": {"inputConfig": {"requests": {"requests": [{"request": request_of("a"), "key": "x"}]}}}},
+        "requests[0].key: not supported here",
+    ),
     "a priority": (inline("a", priority="high"), "priority"),
 }
 
@@ -299,13 +346,42 @@ async def test_a_create_call_that_is_none_is_refused_by_its_path(gateway: TestGa
     assert path in answer.error["message"]
 
 
+async def test_lists_read_their_parameters_as_the_api_does(gateway: TestGateway) -> None:
+    for _ in range(2):
+        assert (await ask(gateway, "POST", CREATE, json=inline("a"))).status == 200
+
+    async def page(query: str) -> Answer:
+        return await ask(gateway, "GET", f"/v1beta/batches?{query}")
+
+    first = (await page("page_size=1")).json
+    rest = (await page(f"page_size=1&page_token={first['nextPageToken']}")).json
+    assert [one["name"] for told in (first, rest) for one in told["operations"]] == [
+        one["name"] for one in (await page("pageSize=0")).json["operations"]
+    ]
+    assert "nextPageToken" not in rest
+    assert (await page("pageSize=100000")).status == 200
+    for bad in ("pageSize=-1", "pageToken=none"):
+        assert (await page(bad)).error["status"] == "INVALID_ARGUMENT"
+
+
+async def test_what_is_not_there_is_named_as_it_was_asked_for(gateway: TestGateway) -> None:
+    for path in ("batches/none", "files/none", "batches/No!", "files/No!"):
+        answer = await ask(gateway, "GET", f"/v1/{path}")
+        assert (answer.status, answer.error["status"]) == (404, "NOT_FOUND")
+        assert answer.error["message"].endswith(f": {path}")
+    elsewhere = await ask(gateway, "POST", "/v1/cachedContents", json={})
+    assert (elsewhere.status, elsewhere.error["status"]) == (404, "NOT_FOUND")
+
+
 async def test_a_request_that_cannot_run_fails_alone(running: TestGateway) -> None:
     body = inline("a", "b")
+    body["batch"]["inputConfig"]["requests"]["requests"].append({"request": request_of("c") | {"service_tier": "flex"}})
     body["batch"]["inputConfig"]["requests"]["requests"][0]["request"]["tools"] = [{"googleSearch": {}}]
     made = (await ask(running, "POST", CREATE, json=body)).json
     told = await ended(running, made["name"])
-    bad, good = told["metadata"]["output"]["inlinedResponses"]["inlinedResponses"]
+    bad, good, flex = told["metadata"]["output"]["inlinedResponses"]["inlinedResponses"]
     assert "googleSearch" in bad["error"]["message"]
+    assert flex["error"] == {"code": 3, "message": "service_tier: must be standard in a batch"}
     assert "response" in good
     unknown = await ask(running, "POST", "/v1beta/models/none:batchGenerateContent", json=body)
     assert (unknown.status, unknown.error["status"]) == (404, "NOT_FOUND")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,11 +11,12 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 from tests.fake_upstream import Behaviour, FakeUpstream
-from tests.gateway import TestGateway, chat_model, embedding_model, models_file, start_gateway
+from tests.gateway import TestGateway, chat_model, embedding_model, models_file, start_gateway, until
 
 from ebbtide.accounts.roles import Role
 
 CHAT = "/v1/chat/completions"
+TOLD_APART = re.compile(rb'"(created(_at)?|completed_at|id|item_id)":("[^"]*"|\d+)')
 
 
 def chat(model: str = "chat-1", **more: Any) -> dict[str, Any]:
@@ -106,6 +108,27 @@ async def test_a_stream_hides_its_usage_unless_asked(gateway: TestGateway) -> No
     assert b'"usage":{' in asked.body
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "end"),
+    [
+        (CHAT, chat(stream=True, stream_options={"include_usage": True}), b"data: [DONE]\n\n"),
+        ("/v1/messages", chat(stream=True, max_tokens=9), b'{"type":"message_stop"}\n\n'),
+        ("/v1/responses", {"model": "chat-1", "input": "Hello", "stream": True}, b""),
+        ("/v1beta/models/chat-1:streamGenerateContent?alt=sse", {"contents": [{"parts": [{"text": "Hello"}]}]}, b""),
+    ],
+)
+async def test_a_server_may_leave_out_the_mark_at_a_streams_end(
+    gateway: TestGateway, upstream: FakeUpstream, path: str, body: dict[str, Any], end: bytes
+) -> None:
+    told = []
+    for behaviour in ("answer", "unmarked"):
+        upstream.script.append(Behaviour(behaviour))
+        answer = await gateway.call("POST", path, json=body, headers={"anthropic-version": "2023-06-01"})
+        assert answer.body.endswith(end)
+        told.append(answer.body)
+    assert TOLD_APART.sub(b"", told[0]) == TOLD_APART.sub(b"", told[1])
+
+
 async def test_a_stream_that_breaks_ends_with_an_error_event(gateway: TestGateway, upstream: FakeUpstream) -> None:
     upstream.script.append(Behaviour("stream-reset"))
     answer = await gateway.call("POST", CHAT, json=chat(stream=True))
@@ -124,6 +147,13 @@ async def test_a_client_that_goes_away_before_the_answer_cancels_it_upstream(
     asking.cancel()
     gone = await asyncio.wait_for(upstream.gone.get(), 10)
     assert gone.path == CHAT
+
+    async def logged() -> Any:
+        async with gateway.database.connection() as conn:
+            return await conn.fetch("select status_code, error_code, route, attempts, cost_usd from api_logs")
+
+    [row] = await until(logged)
+    assert tuple(row) == (499, "client_closed", "chat-1-route", 1, None)
 
 
 async def test_a_client_that_goes_away_in_mid_stream_cancels_it_upstream(

@@ -58,10 +58,10 @@ class Page:
 ROLES, NONE = ["free", "pro", "internal", "admin"], [None] * 4
 TODAY = NOON.date()
 PAGES = (
-    Page("batches", "overview.sql", "list_jobs", (*[None] * 6, 101, NOON, "internal"), 101),
-    Page("batches", "overview.sql", "list_jobs", ("batch_900", *[None] * 5, 101, NOON, "internal"), 101),
-    Page("batches", "overview.sql", "list_jobs", (None, "acct_7", *[None] * 4, 101, NOON, "internal"), BATCHES),
-    Page("batches", "read.sql", "list_batches", ("acct_7", None, 101, NOON, "internal"), BATCHES // 50),
+    Page("batches", "overview.sql", "list_jobs", (*[None] * 6, 101), 101),
+    Page("batches", "overview.sql", "list_jobs", ("batch_900", *[None] * 5, 101), 101),
+    Page("batches", "overview.sql", "list_jobs", (None, "acct_7", *[None] * 4, 101), BATCHES),
+    Page("batches", "read.sql", "list_batches", ("acct_7", None, 101), BATCHES // 50),
     Page("batches", "overview.sql", "has_batches", ("acct_7",), 1),
     Page("batches", "intake.sql", "count_unfinished", ("acct_7",), 0),
     Page("accounts", "directory.sql", "page_accounts", (*[None] * 4, 101), 101),

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import people
 from tests.gateway import Answer, TestGateway, start_gateway
+from tests.people import revoke_key
 
 from ebbtide.accounts import accounts
 from ebbtide.accounts.attempts import PER_ADDRESS, PER_NAME
-from ebbtide.accounts.keys import list_keys, revoke_key
+from ebbtide.accounts.keys import list_keys
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions
@@ -53,7 +55,7 @@ class Browser:
 @pytest.fixture
 async def ada(gateway: TestGateway) -> Browser:
     """Somebody internal with a password, not signed in."""
-    account = await accounts.create_account(gateway.database, "ada", Role.INTERNAL, SystemClock().now())
+    account = await people.create_account(gateway.database, "ada", Role.INTERNAL, SystemClock().now())
     await sessions(gateway).set_password(account.id, PASSWORD, "cli:test")
     return Browser(gateway)
 
@@ -213,13 +215,13 @@ async def test_a_session_ends_by_age_and_by_idleness(gateway: TestGateway, ada: 
 
 async def test_suspending_ends_sessions_for_good(gateway: TestGateway, ada: Browser) -> None:
     await ada.sign_in("ada")
-    await accounts.suspend_account(gateway.database, await account_id(gateway))
+    await people.suspend_account(gateway.database, await account_id(gateway))
     assert (await ada.call("GET", "/session")).status == 401
     assert (await ada.sign_in("ada")).status == 401
-    await accounts.resume_account(gateway.database, await account_id(gateway))
+    await people.resume_account(gateway.database, await account_id(gateway))
     assert (await ada.call("GET", "/session")).status == 401
     assert (await ada.sign_in("ada")).status == 200
-    await accounts.delete_account(gateway.database, await account_id(gateway))
+    await people.delete_account(gateway.database, await account_id(gateway))
     assert (await ada.call("GET", "/session")).status == 401
 
 
@@ -251,7 +253,7 @@ async def test_changing_ones_password_ends_the_other_sessions(gateway: TestGatew
 
 
 async def test_refusals_do_not_tell_whether_the_name_exists(gateway: TestGateway, ada: Browser) -> None:
-    await accounts.create_account(gateway.database, "without", Role.FREE, SystemClock().now())
+    await people.create_account(gateway.database, "without", Role.FREE, SystemClock().now())
     tries = [("ada", "wrong"), ("nobody", PASSWORD), ("without", ""), ("a\0b", "x"), ("ada", "x" * 5_000), ("ada", "")]
     answers = [await Browser(gateway).sign_in(name, password) for name, password in tries]
     assert {answer.status for answer in answers} == {401}
@@ -303,7 +305,7 @@ async def test_set_up_makes_one_administrator_with_the_code_printed(gateway: Tes
     code = gateway.running.setup_code
     assert code is not None
     assert (await gateway.call("GET", "/setup", key=None)).json == {"open": True, "oidc": False}
-    await accounts.create_account(gateway.database, "someone", Role.PRO, SystemClock().now())
+    await people.create_account(gateway.database, "someone", Role.PRO, SystemClock().now())
     assert (await Browser(gateway).sign_in("root", path="/setup", code="WRONG")).status == 403
     assert (await Browser(gateway).sign_in("someone", path="/setup", code=code)).status == 409
     assert (await Browser(gateway).sign_in("root", "short", path="/setup", code=code)).status == 400

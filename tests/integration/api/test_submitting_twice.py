@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 from tests.gateway import Answer, Headers, TestGateway, request_line, start_gateway
+from tests.people import create_account, create_key, set_role
 
-from ebbtide.accounts.accounts import create_account, set_role
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.clock import SystemClock
 

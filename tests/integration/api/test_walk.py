@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import people
 from tests.gateway import Answer, TestGateway, request_line, start_gateway, until
 
-from ebbtide.accounts import accounts, keys
 from ebbtide.accounts.passwords import Passwords
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.sessions import Sessions
@@ -88,8 +88,8 @@ async def gateway(database_url: str, listen_url: str, models: Path) -> AsyncIter
 @pytest.fixture
 async def owner(gateway: TestGateway) -> Owner:
     now = SystemClock().now()
-    account = await accounts.create_account(gateway.database, MARK, Role.INTERNAL, now)
-    key, secret = await keys.create_key(gateway.database, account.id, name=MARK, now=now)
+    account = await people.create_account(gateway.database, MARK, Role.INTERNAL, now)
+    key, secret = await people.create_key(gateway.database, account.id, name=MARK, now=now)
     sessions = Sessions(gateway.database, SystemClock(), SettingsSource.from_environ({}), Passwords())
     await sessions.set_password(account.id, PASSWORD, "cli:test")
     entered = await gateway.call("POST", "/session", key=None, json={"name": MARK, "password": PASSWORD})
@@ -236,14 +236,14 @@ async def test_a_dead_key_opens_nothing_and_is_not_told_why(gateway: TestGateway
 async def dead_keys(gateway: TestGateway) -> dict[str, str]:
     """Administrators' keys that no longer are ones, by why."""
     database, now = gateway.database, SystemClock().now()
-    account = await accounts.create_account(database, "keys", Role.ADMIN, now)
-    revoked, revoked_secret = await keys.create_key(database, account.id, now=now)
-    await keys.revoke_key(database, revoked.id, now)
+    account = await people.create_account(database, "keys", Role.ADMIN, now)
+    revoked, revoked_secret = await people.create_key(database, account.id, now=now)
+    await people.revoke_key(database, revoked.id, now)
     past = now - timedelta(hours=1)
-    _, expired = await keys.create_key(database, account.id, expires_in=timedelta(seconds=1), now=past)
+    _, expired = await people.create_key(database, account.id, expires_in=timedelta(seconds=1), now=past)
     dead = {"revoked": revoked_secret, "expired": expired, "unknown": f"ebb-{'x' * 43}"}
-    for state, end in (("suspended", accounts.suspend_account), ("deleted", accounts.delete_account)):
-        other = await accounts.create_account(database, state, Role.ADMIN, now)
-        _, dead[state] = await keys.create_key(database, other.id, now=now)
+    for state, end in (("suspended", people.suspend_account), ("deleted", people.delete_account)):
+        other = await people.create_account(database, state, Role.ADMIN, now)
+        _, dead[state] = await people.create_key(database, other.id, now=now)
         await end(database, other.id)
     return dead

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from tests.gateway import Answer, TestGateway, start_gateway
+from tests.people import set_role
 
-from ebbtide.accounts.accounts import find_account, set_role
+from ebbtide.accounts.accounts import find_account
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.clock import SystemClock

@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.people import create_account, create_key, set_role
 
 from ebbtide import ids
-from ebbtide.accounts.accounts import create_account, set_role
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import intake_store

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from tests.domain import World, books, embedding, jsonl, request
+from tests.people import revoke_key, suspend_account
 
-from ebbtide.accounts.accounts import suspend_account
-from ebbtide.accounts.keys import revoke_key
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.model import timestamps
 from ebbtide.batches.validation import validate_next

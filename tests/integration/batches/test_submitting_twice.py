@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.clocks import ManualClock
+from tests.people import create_account, create_key
 
-from ebbtide.accounts.accounts import create_account
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
 from ebbtide.batches import closing, idempotency
@@ -22,7 +22,6 @@ from ebbtide.batches.model import Job
 from ebbtide.batches.progress import Moment
 from ebbtide.catalog.catalog import Catalog
 from ebbtide.catalog.model import Model, Route
-from ebbtide.clock import ManualClock
 from ebbtide.dialects.openai.canonical import create_digest
 from ebbtide.dialects.openai.requests import parse_create
 from ebbtide.dispatch.translation import check_carried

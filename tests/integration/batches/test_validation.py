@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 from tests.domain import World, books, embedding, jsonl, request
+from tests.people import revoke_key, set_role
 from zstandard import ZstdError
 
-from ebbtide.accounts.accounts import set_role
-from ebbtide.accounts.keys import revoke_key
 from ebbtide.accounts.roles import Role
 from ebbtide.batches import intake_store
 from ebbtide.batches.cancel import cancel_batch, delete_batch

@@ -31,6 +31,11 @@ class Family:
                 return line
         raise AssertionError(f"the output ended before {words!r}")
 
+    async def until(self, words: str) -> str:
+        """What is printed up to the next line that holds `words`, with it."""
+        assert self.process.stdout is not None
+        return (await self.process.stdout.readuntil(words.encode())).decode()
+
     async def rest(self) -> str:
         """What is printed until everybody has gone."""
         assert self.process.stdout is not None
@@ -64,29 +69,46 @@ async def healthy(url: str) -> bool:
         return answer.status == 200
 
 
+def pids(ready: str) -> list[int]:
+    """Those that a parent names when all are up."""
+    [found] = re.findall(r"^Ready: 2 processes, pid (\d+, \d+)\.", ready)
+    return [int(pid) for pid in found.split(", ")]
+
+
 async def test_a_dead_child_is_replaced_and_sigterm_ends_all(database_url: str, listen_url: str) -> None:
     async with family(database_url, listen_url, "serve", "--processes", "2", "--port", "0") as running:
-        first, second = await running.line("answers at"), await running.line("answers at")
-        assert first == second  # one socket
-        [url] = re.findall(r"http://\S+", first)
+        [url] = re.findall(r"http://\S+", await running.line("answers at"))
+        before = pids(await running.line("Ready"))
+        assert sorted(before) == sorted(running.children())
         assert await healthy(url)
-        before = running.children()
         os.kill(before[0], signal.SIGKILL)
         assert "status -9; starting another" in await running.line("a process ended")
         assert await healthy(url)
-        await running.line("answers at")
-        after = running.children()
-        assert len(after) == 2
-        assert before[1] in after
+        after = pids(await running.line("Ready"))
+        assert sorted(after) == sorted(running.children())
+        assert after[1] == before[1]
+        assert after[0] != before[0]
         running.process.terminate()
-        assert "Traceback" not in await running.rest()
+        rest = await running.rest()
         assert await running.process.wait() == 0
+    assert "Traceback" not in rest
+    assert "answers at" not in rest
+    assert rest.count("Stopping: ") == rest.count("Stopped.") == 1
+
+
+async def test_what_a_gateway_is_and_its_secrets_are_said_once(database_url: str, listen_url: str) -> None:
+    async with family(database_url, listen_url, "serve", "--processes", "2", "--port", "0") as running:
+        said = await running.until("Ready")
+        running.process.terminate()
+        said += await running.rest()
+    for words in ("answers at", "console:", "data:", "shown only now", "set-up code", "Ready", "Stopping", "Stopped."):
+        assert said.count(words) == 1, said
 
 
 async def test_children_do_not_outlive_a_killed_parent(database_url: str, listen_url: str) -> None:
     async with family(database_url, listen_url, "worker", "--processes", "2") as running:
         await running.line("works on batches")
-        await running.line("works on batches")
+        await running.line("Ready")
         running.process.kill()
         await running.rest()  # ends only with the last child
 

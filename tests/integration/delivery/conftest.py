@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import trustme
+from tests.clocks import ManualClock
 from tests.domain import own_world, shared_database, world
+from tests.people import create_account
 from tests.webhook_receiver import Receiver, write_authority
 
-from ebbtide.accounts.accounts import create_account
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
-from ebbtide.clock import ManualClock
 from ebbtide.delivery.deliver import Deliverer, Delivery
 from ebbtide.delivery.post import Poster
 from ebbtide.delivery.store import Event

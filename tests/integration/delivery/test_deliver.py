@@ -12,9 +12,9 @@ import pytest
 import trustme
 from standardwebhooks import Webhook
 from tests.integration.delivery.conftest import Desk, here
+from tests.people import delete_account, set_role
 from tests.webhook_receiver import HANG, Answer, Receiver
 
-from ebbtide.accounts.accounts import delete_account, set_role
 from ebbtide.accounts.roles import Role
 from ebbtide.delivery.post import Delivered, Letter, Poster
 from ebbtide.delivery.webhooks import delete_webhook, prune_webhooks

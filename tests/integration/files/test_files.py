@@ -12,7 +12,9 @@ from tests.domain import World
 from tests.gateway import until
 
 from ebbtide.accounts.roles import Role
+from ebbtide.batches.cancel import cancel_batch, delete_batch
 from ebbtide.errors import EbbtideError, Forbidden, InvalidRequest, LimitReached, NotFound, TooLarge
+from ebbtide.files import store
 from ebbtide.files.chunks import CHUNK_BYTES
 from ebbtide.files.download import read_chunk, read_content, stream_chunks
 from ebbtide.files.leases import reading
@@ -231,3 +233,42 @@ async def test_a_file_is_gone_when_its_time_is_over(world: World) -> None:
     with pytest.raises(NotFound):
         await get_file(world.database, world.owner, file.id, world.clock.now())
     assert (await list_files(world.database, world.owner, FileQuery(), world.clock.now())).items == []
+
+
+async def test_a_batchs_own_copy_is_not_listed_weighs_and_goes_with_its_source(world: World) -> None:
+    source = await world.upload(b"source\n")
+    await world.move(days=1)
+    copy = await world.upload(b"copy\n", source_id=source.id)
+    assert copy.expires_at == source.expires_at
+    assert await world.content(copy.id) == b"copy\n"
+    listed = await list_files(world.database, world.owner, FileQuery(), world.clock.now())
+    assert [file.id for file in listed.items] == [source.id]
+    async with world.database.connection() as conn:
+        assert await store.stored_bytes(conn, world.owner.account_id) == source.size + copy.size
+    job = await world.from_file(copy)
+    other = await world.account("other")
+    for wrong, owner in ((copy.id, None), ("file-" + "0" * 32, None), (source.id, other)):
+        with pytest.raises(InvalidRequest, match="source_file_id"):
+            await world.upload(b"x\n", source_id=wrong, owner=owner)
+    await delete_file(world.database, world.owner, source.id, world.clock.now())
+    with pytest.raises(NotFound):
+        await get_file(world.database, world.owner, copy.id, world.clock.now())
+    with pytest.raises(InvalidRequest, match="source_file_id"):
+        await world.upload(b"x\n", source_id=source.id)
+    await world.move(hours=2)
+    await purge_files(world.database, world.clock.now())
+    chunks = await world.fetch("select from batch_file_chunks where file_id = $1", copy.id)
+    assert len(chunks) == 1, "the batch that was made of it goes on"
+    assert job.input_file_id == copy.id
+
+
+async def test_a_batchs_own_copy_goes_with_the_batch_and_its_source_stays(world: World) -> None:
+    source = await world.upload(b"source\n")
+    copy = await world.upload(b"copy\n", source_id=source.id)
+    for file in (source, copy):
+        job = await world.from_file(file)
+        await cancel_batch(world.database, world.owner, job.id, world.clock.now())
+        await delete_batch(world.database, world.owner, job.id, world.clock.now())
+    assert (await get_file(world.database, world.owner, source.id, world.clock.now())).id == source.id
+    with pytest.raises(NotFound):
+        await get_file(world.database, world.owner, copy.id, world.clock.now())

@@ -14,6 +14,7 @@ from ebbtide.catalog.model import Model, Route
 from ebbtide.dialects.openai.bodies import parse_body
 from ebbtide.dialects.openai.errors import render_error
 from ebbtide.dialects.values import Usage
+from ebbtide.dispatch import connections
 from ebbtide.dispatch.dispatcher import Dispatcher
 from ebbtide.dispatch.outcome import Timeouts
 from ebbtide.dispatch.send import Sender
@@ -183,10 +184,16 @@ async def test_leaving_a_stream_early_closes_it_upstream(upstream: FakeUpstream,
         await upstream.gone.get()
 
 
-async def test_a_whole_stream_keeps_its_connection(upstream: FakeUpstream, dispatcher: Dispatcher) -> None:
+async def test_a_whole_stream_keeps_its_connection(
+    upstream: FakeUpstream, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "REST_SECONDS", 0.0)
     for _ in range(3):
         async with forward_stream(dispatcher, ask(upstream.url, stream=True)) as events:
             assert [event async for event in events][-1].endswith(b"data: [DONE]\n\n")
+        rested = asyncio.Event()
+        asyncio.get_running_loop().call_later(0, rested.set)
+        await rested.wait()
     assert upstream.opened == 1
 
 

@@ -148,6 +148,7 @@ async def test_figures_are_folded_and_stay_the_same(database: Database) -> None:
     sums = "select sum(requests), sum(errors), sum(input_tokens), sum(cost_usd), count(*) from api_log_counts"
 
     async def figures() -> tuple[object, ...]:
+        assert await totals(database, "api_log_totals") == await totals(database, "api_log_counts where grain >= 2")
         async with database.connection() as conn:
             return tuple((await conn.fetchrow(sums)).values())  # type: ignore[union-attr]
 
@@ -161,3 +162,34 @@ async def test_figures_are_folded_and_stay_the_same(database: Database) -> None:
     while await fold_counts(database, NOON + timedelta(days=1)):
         pass
     assert await figures() == (*before[:4], 2)
+    await put(database, NOON)  # late, for an hour that is folded
+    while await fold_counts(database, NOON + timedelta(days=30)):
+        pass
+    assert (await figures())[-1] == 1
+    assert len(await totals(database, "api_log_totals")) == 1
+    while await prune(database, NOON + timedelta(days=30)):
+        pass
+    assert await totals(database, "api_log_totals") == []
+
+
+async def test_processes_that_fold_together_lose_nothing(database: Database) -> None:
+    for hour in range(4):
+        await put(database, NOON + timedelta(hours=hour), 3)
+
+    async def fold() -> None:
+        while await fold_counts(database, NOON + timedelta(days=2)):
+            pass
+
+    await asyncio.gather(*(fold() for _ in range(4)))
+    found = await totals(database, "api_log_totals")
+    assert found == await totals(database, "api_log_counts")
+    assert [requests for _, requests, *_ in found] == [3, 3, 3, 3]
+
+
+async def totals(database: Database, table: str) -> list[tuple[object, ...]]:
+    """Figures by the hour or day, whoever's they are."""
+    every = """select at, sum(requests), sum(errors), sum(input_tokens), sum(cached_tokens), sum(output_tokens),
+                      sum(reasoning_tokens), sum(cost_usd), sum(cost_unknown), source, model"""
+    async with database.connection() as conn:
+        rows = await conn.fetch(f"{every} from {table} group by at, source, model order by at, source, model")
+    return [tuple(row.values()) for row in rows]

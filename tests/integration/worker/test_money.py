@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pytest
 from tests.domain import World, request
 from tests.fake_upstream import Behaviour, Received
+from tests.people import create_key
 
-from ebbtide.accounts.keys import create_key
 from ebbtide.accounts.quotas import Amounts, set_budgets, set_quotas
 from ebbtide.accounts.store import Principal
 from ebbtide.batches.model import Job

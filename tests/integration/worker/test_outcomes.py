@@ -12,9 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 from tests.domain import World, books, embedding, models_at, request
 from tests.fake_upstream import Behaviour, Received, closed_port
+from tests.people import resume_account, revoke_key, set_role, suspend_account
 
-from ebbtide.accounts.accounts import resume_account, set_role, suspend_account
-from ebbtide.accounts.keys import revoke_key
 from ebbtide.accounts.roles import Role
 from ebbtide.batches.model import Job
 from ebbtide.batches.results import list_results

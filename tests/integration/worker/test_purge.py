@@ -15,8 +15,8 @@ import pytest
 from tests.domain import NOON, World, answered, insert_open, jsonl, new_account, request
 from tests.fake_upstream import Behaviour
 from tests.gateway import until
+from tests.people import delete_account
 
-from ebbtide.accounts.accounts import delete_account
 from ebbtide.accounts.purges import PURGE_CHANNEL, Purge, get_purge, purge_account
 from ebbtide.accounts.roles import Role
 from ebbtide.accounts.store import Principal
@@ -112,7 +112,7 @@ async def test_everything_goes_once_no_lease_holds_it(world: World) -> None:
     actions = [
         entry.action for entry in (await list_audit(world.database, AuditFilter(world.owner.account_id))).entries
     ]
-    assert actions == ["account.purged", "account.purge"]
+    assert actions == ["account.purged", "account.purge", "key.create", "account.create"]
 
 
 async def test_workers_do_it_while_they_run_requests(world: World) -> None:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import msgspec
@@ -77,6 +78,28 @@ def test_the_image_runs_as_nobody_special_and_is_looked_after() -> None:
     for source in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE):
         for path in source.split():
             assert (DEPLOY.parent / path).exists(), path
+
+
+def test_the_image_gets_all_that_the_package_is_built_of() -> None:
+    build = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())
+    wheel = build["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert "custom" in wheel["hooks"]
+    needed = {"pyproject.toml", build["project"]["readme"], "hatch_build.py", "console"}
+    needed |= {package.split("/")[0] for package in wheel["packages"]}
+    copied = re.findall(r"^COPY (?!--)(.*) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert needed <= {path for sources in copied for path in sources.split()}
+    ignored = set((DEPLOY.parent / ".dockerignore").read_text().split())
+    assert not needed & ignored
+    assert "console/node_modules" in ignored  # another machine's
+
+
+def test_the_proxy_passes_on_what_signing_in_looks_at() -> None:
+    """`$host` would lose the port, and a browser's Origin has it: nobody could sign in to the console."""
+    headers = dict(re.findall(r"proxy_set_header (\S+) ([^;]+);", (DEPLOY / "nginx.conf").read_text()))
+    assert headers["Host"] == "$http_host"
+    assert {"X-Forwarded-For", "X-Forwarded-Proto"} <= headers.keys()
+    gateway = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["gateway-1"]
+    assert "EBBTIDE_TRUSTED_PROXIES" in gateway["environment"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")

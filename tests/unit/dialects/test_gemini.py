@@ -286,7 +286,7 @@ def test_no_body_is_answered_but_by_a_refusal(given: Any, turns: Any) -> None:
         lambda: [SERVERS[wire].write_request(read_conversation(whole), Sent("m")) for wire in ("chat", "messages")],
         lambda: SERVERS["gemini"].write_request(read_conversation(whole), Sent("m")),
         lambda: check_batched(body | {"model": "m"}, STANDARD),
-        lambda: list(read_requests(parse_create(raw, 10))),
+        lambda: list(read_requests(parse_create(raw, 10, "m"))),
         lambda: parse_line(raw),
         lambda: parse_embeds(named(raw, "m"), STANDARD),
         lambda: parse_count(named(raw, "m"), STANDARD),

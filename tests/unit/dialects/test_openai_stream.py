@@ -137,6 +137,36 @@ def test_the_last_event_needs_no_blank_line() -> None:
     assert parser.done
 
 
+def ended(index: int, reason: str | None = "stop", **delta: str) -> str:
+    return chunk("", choices=[{"index": index, "delta": delta, "finish_reason": reason}])
+
+
+@pytest.mark.parametrize(
+    ("chunks", "whole_even_so"),
+    [
+        ([chunk("a"), ended(0)], True),
+        ([chunk("a"), ended(0), chunk("", choices=[], usage=USAGE)], True),
+        ([ended(0, None, role="assistant"), ended(1, None, role="assistant"), ended(1), ended(0)], True),
+        ([ended(0, None, role="assistant"), ended(1, None, role="assistant"), ended(1)], False),
+        ([chunk("a"), ended(0, "")], False),
+        ([chunk("a")], False),
+        ([chunk("", choices=[], usage=USAGE)], False),
+        ([], False),
+    ],
+)
+def test_a_stream_that_told_how_it_ends_needs_no_mark(chunks: list[str], whole_even_so: bool) -> None:
+    raw = b"".join(map(frame, chunks)).removesuffix(b"\n\n")
+    events, parser = whole(raw)
+    assert parser.done is whole_even_so
+    assert events.count(DONE) == int(whole_even_so)
+    reader = ChatPieces("seed")
+    reader.feed(raw)
+    assert not reader.done
+    reader.close()
+    assert reader.done is whole_even_so
+    assert reader.usage == parser.usage
+
+
 @pytest.mark.parametrize(
     ("payload", "message"),
     [

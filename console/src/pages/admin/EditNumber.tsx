@@ -1,15 +1,11 @@
 /** A figure that can be changed in place: a button that opens a small form with what the empty field means. */
 import { Button, Group, NumberInput, Popover, Stack } from '@mantine/core';
 import { IconPencil } from '@tabler/icons-react';
+import { useMutation } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 
 import { Note } from '../../parts/states';
 import admin from './admin.module.css';
-
-export interface Change {
-  value: number | null;
-  onDone: () => void;
-}
 
 export function EditNumber(props: {
   label: string;
@@ -18,19 +14,20 @@ export function EditNumber(props: {
   empty: string;
   help: string;
   decimals?: number;
-  busy: boolean;
-  error: Error | null;
-  onSave: (change: Change) => void;
+  /** Null: the field is empty. What is refused is shown in the form. */
+  onSave: (value: number | null) => Promise<unknown>;
 }) {
   const [open, setOpen] = useState(false);
+  const save = useMutation({ mutationFn: props.onSave, onSuccess: () => setOpen(false) });
   const [text, setText] = useState<string | number>('');
   const show = () => {
     setText(props.value ?? '');
+    save.reset();
     setOpen(true);
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    props.onSave({ value: text === '' ? null : Number(text), onDone: () => setOpen(false) });
+    save.mutate(text === '' ? null : Number(text));
   };
   return (
     <Popover opened={open} onChange={setOpen} position="bottom-start" trapFocus withinPortal returnFocus>
@@ -45,16 +42,16 @@ export function EditNumber(props: {
         <form onSubmit={submit}>
           <Stack gap="xs" w={250}>
             <NumberInput label={props.label} placeholder={props.empty} description={props.help} min={0} decimalScale={props.decimals ?? 0} value={text} onChange={setText} data-autofocus />
-            {open && props.error !== null && (
+            {save.error !== null && (
               <Note tone="bad" role="alert">
-                {props.error.message}
+                {save.error.message}
               </Note>
             )}
             <Group justify="flex-end" gap="xs">
               <Button size="xs" variant="default" onClick={() => setOpen(false)}>
                 Leave it
               </Button>
-              <Button size="xs" type="submit" loading={props.busy}>
+              <Button size="xs" type="submit" loading={save.isPending}>
                 Save
               </Button>
             </Group>

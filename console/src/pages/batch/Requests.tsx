@@ -6,6 +6,7 @@ import { useState } from 'react';
 import { Code } from '../../parts/Copy';
 import { Pager } from '../../parts/DataTable';
 import { FilterBar } from '../../parts/FilterBar';
+import { counted } from '../../parts/format';
 import { Empty, Note, type Tone } from '../../parts/states';
 import { Status } from '../../parts/Status';
 import type { UrlState } from '../../parts/useUrlState';
@@ -92,8 +93,7 @@ export function RequestRow(props: { request: BatchRequest; contentShown: boolean
 }
 
 function answerTitle(request: BatchRequest): string {
-  const tries = `${request.attempts} ${request.attempts === 1 ? 'try' : 'tries'}`;
-  return `${request.error === null ? 'Answer' : 'Error'} · ${tries}`;
+  return `${request.error === null ? 'Answer' : 'Error'} · ${counted(request.attempts, 'try', 'tries')}`;
 }
 
 function Answer(props: { request: BatchRequest }) {

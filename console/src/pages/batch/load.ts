@@ -1,4 +1,5 @@
 /** Reading one batch, following its progress, and what can be done with it. */
+import { useDocumentVisibility } from '@mantine/hooks';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo, useState } from 'react';
 import { useNavigate } from 'react-router';
@@ -8,6 +9,7 @@ import { type Batch, isFinal, toBatch, type WireBatch } from '../batches/wire';
 import { type OutcomeFilter, type Progress, withProgress } from './wire';
 
 const PAGE = 20;
+const AGAIN_MS = 4_000;
 
 export function useBatch(id: string) {
   return useQuery({
@@ -17,12 +19,18 @@ export function useBatch(id: string) {
   });
 }
 
-/** The latest the stream told; it is opened again by the browser when it breaks off. */
-export function useProgress(id: string, live: boolean): Progress | null {
+/**
+ * The latest the stream told. A stream that breaks off is opened again by the browser, one that is refused by this, which
+ * reads the batch anew. It is open only while the page is looked at: a browser has few connections for all its tabs.
+ */
+function useProgress(id: string, live: boolean): Progress | null {
   const cache = useQueryClient();
   const [progress, setProgress] = useState<Progress | null>(null);
+  const [refused, setRefused] = useState(0);
+  const seen = useDocumentVisibility() === 'visible';
   useEffect(() => {
-    if (!live) return undefined;
+    if (!live || !seen) return undefined;
+    let again = 0;
     const stream = new EventSource(`/v1/batches/${encodeURIComponent(id)}/events`);
     stream.addEventListener('batch', (event: MessageEvent<string>) => setProgress(JSON.parse(event.data) as Progress));
     stream.addEventListener('done', () => {
@@ -30,8 +38,17 @@ export function useProgress(id: string, live: boolean): Progress | null {
       void cache.invalidateQueries({ queryKey: ['batch', id] });
       void cache.invalidateQueries({ queryKey: ['batches'] });
     });
-    return () => stream.close();
-  }, [cache, id, live]);
+    stream.addEventListener('error', () => {
+      if (stream.readyState !== EventSource.CLOSED) return;
+      setProgress(null);
+      void cache.invalidateQueries({ queryKey: ['batch', id] });
+      again = window.setTimeout(() => setRefused((times) => times + 1), AGAIN_MS);
+    });
+    return () => {
+      window.clearTimeout(again);
+      stream.close();
+    };
+  }, [cache, id, live, seen, refused]);
   return progress;
 }
 
@@ -49,8 +66,6 @@ export interface RequestsWanted {
   outcome: string;
   after: string | undefined;
 }
-
-const AGAIN_MS = 4_000;
 
 export function useRequests(id: string, wanted: RequestsWanted, live: boolean) {
   return useQuery({

@@ -23,7 +23,7 @@ export function BatchView(props: { batch: Batch; rate: number | null; errors: Er
             {timelineOf(batch).map((step) => (
               <li key={step.name} className={`${own.step} ${own[step.tone]}`}>
                 <span>{step.name}</span>
-                <Time at={step.at} />
+                <Time at={step.at} seconds />
               </li>
             ))}
           </ol>
@@ -43,7 +43,7 @@ export function BatchView(props: { batch: Batch; rate: number | null; errors: Er
 
 function Settings({ batch }: { batch: Batch }) {
   const { object } = batch;
-  const metadata = Object.entries(object.metadata ?? {}).filter(([name]) => name !== 'name');
+  const metadata = Object.entries(object.metadata ?? {}).filter(([name]) => name !== 'name' && name !== 'source_file_id');
   return (
     <Facts
       facts={[

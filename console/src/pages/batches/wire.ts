@@ -77,7 +77,7 @@ export function isFinal(status: BatchObject['status']): boolean {
 }
 
 /** The group of a status; the same rule as the gateway's, so that an older gateway's batches are shown too. */
-export function groupOf(status: BatchObject['status'], counts: Counts): Group {
+function groupOf(status: BatchObject['status'], counts: Counts): Group {
   if (status === 'cancelled') return 'cancelled';
   if (status === 'failed' || status === 'expired') return 'with_issues';
   if (status !== 'completed') return 'processing';
@@ -110,7 +110,8 @@ export function isCopyable(wire: { target: string; input_method: string }): bool
   return wire.input_method === 'file' && CREATED_HERE.has(wire.target);
 }
 
-export function toBatch(wire: WireBatch): Batch {
+/** From what a user's own list and the administrators' list have alike. */
+export function toBatch(wire: Omit<WireBatch, 'object'>): Batch {
   const { batch } = wire;
   const counts = batch.request_counts;
   const finished = counts.completed + counts.failed + (counts.cancelled ?? 0);

@@ -3,7 +3,7 @@ import { Anchor, Button } from '@mantine/core';
 import { Link } from 'react-router';
 
 import { Code } from '../../parts/Copy';
-import { bytes, count, usd } from '../../parts/format';
+import { bytes, count, counted, usd } from '../../parts/format';
 import { Facts, Section } from '../../parts/Page';
 import css from '../../parts/parts.module.css';
 import { Note } from '../../parts/states';
@@ -19,10 +19,14 @@ export interface KeyUsed {
 export function ConfirmStep(props: {
   checked: Checked;
   capabilities: Capabilities;
-  keyUsed: KeyUsed | null;
+  /** Undefined while it is read. */
+  keyUsed: KeyUsed | null | undefined;
   busy: boolean;
   error: Error | null;
+  /** What was checked is not what would be submitted now. */
+  stale: boolean;
   onBack: () => void;
+  onCheck: () => void;
   onSubmit: () => void;
 }) {
   const { checked } = props;
@@ -41,9 +45,14 @@ export function ConfirmStep(props: {
         <Button variant="default" onClick={props.onBack} disabled={props.busy}>
           Back
         </Button>
-        {good && (
-          <Button onClick={props.onSubmit} loading={props.busy} disabled={props.keyUsed === null || !props.capabilities.role_may_submit}>
-            Submit {count(checked.prepared.requests)} {checked.prepared.requests === 1 ? 'request' : 'requests'}
+        {good && props.stale && (
+          <Button onClick={props.onCheck} loading={props.busy}>
+            Check every line again
+          </Button>
+        )}
+        {good && !props.stale && (
+          <Button onClick={props.onSubmit} loading={props.busy} disabled={props.keyUsed == null || !props.capabilities.role_may_submit}>
+            Submit {counted(checked.prepared.requests, 'request')}
           </Button>
         )}
       </div>
@@ -51,7 +60,7 @@ export function ConfirmStep(props: {
   );
 }
 
-function Good({ checked, capabilities, keyUsed }: { checked: Checked; capabilities: Capabilities; keyUsed: KeyUsed | null }) {
+function Good({ checked, capabilities, keyUsed }: { checked: Checked; capabilities: Capabilities; keyUsed: KeyUsed | null | undefined }) {
   const { prepared } = checked;
   return (
     <>
@@ -79,7 +88,7 @@ function Good({ checked, capabilities, keyUsed }: { checked: Checked; capabiliti
   );
 }
 
-function factsOf({ prepared, choices, target, model }: Checked, capabilities: Capabilities, keyUsed: KeyUsed | null) {
+function factsOf({ prepared, choices, target, model }: Checked, capabilities: Capabilities, keyUsed: KeyUsed | null | undefined) {
   const window = capabilities.file_window_hours;
   return [
     ['Name', choices.name],
@@ -91,7 +100,7 @@ function factsOf({ prepared, choices, target, model }: Checked, capabilities: Ca
     ['Billing', <Billing key="billing" capabilities={capabilities} model={model} />],
     ['Results are kept', days(capabilities.retention_days, 'after the batch has ended')],
     ['The file is kept', days(capabilities.file_retention_days, 'after it was uploaded')],
-    ['API key', keyUsed === null ? 'None' : <KeyName key="key" {...keyUsed} />],
+    ['API key', keyUsed == null ? (keyUsed === null ? 'None' : '…') : <KeyName key="key" {...keyUsed} />],
   ] as const;
 }
 
@@ -135,7 +144,7 @@ function KeyName({ name, prefix }: KeyUsed) {
 }
 
 function days(number: number, after: string): string {
-  return `${number} ${number === 1 ? 'day' : 'days'} ${after}`;
+  return `${counted(number, 'day')} ${after}`;
 }
 
 function pretty(line: string): string {

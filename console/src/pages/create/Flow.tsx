@@ -6,16 +6,15 @@ import { type Ask, Confirm } from '../../parts/Confirm';
 import { Section } from '../../parts/Page';
 import { Loaded, Note } from '../../parts/states';
 import { useSignedIn } from '../../session/load';
-import { useKeys, useUser } from '../keys/load';
 import { ConfigureStep } from './ConfigureStep';
 import { ConfirmStep } from './ConfirmStep';
 import own from './create.module.css';
-import { storedSource, useCheck, useCopied, useDeleteFile, useFiles, useForget, useOutcomes, useReadFile, useSubmit } from './load';
+import { useCheck, useCopied, useDeleteFile, useFiles, useForget, useKeyUsed, useOutcomes, useReadFile, useSubmit } from './load';
 import { OpenSubmissionsView } from './OpenSubmissions';
-import { UnknownOutcome } from './submit';
+import { isStale, storedSource, UnknownOutcome } from './submit';
 import { UploadedFilesView } from './UploadedFiles';
 import { UploadStep } from './UploadStep';
-import { type Capabilities, type Choices, limitsOf, NO_CHOICES, type Read, type StoredFile, usableModels, whyChoose } from './wire';
+import { type Capabilities, type Choices, limitsOf, NO_CHOICES, type Read, type StoredFile, usableModels, whyChoose, withUsable } from './wire';
 
 const STEPS = ['Upload data', 'Configure', 'Check and confirm'];
 
@@ -38,7 +37,7 @@ export function Flow({ capabilities }: { capabilities: Capabilities }) {
         ))}
       </ol>
       {step === 0 && (
-        <UploadStep limits={limits} read={found} busy={read.isPending} part={read.part} error={read.error} onFile={(file) => take(async () => ({ blob: file, filename: file.name, fileId: null }))} onNext={() => setStep(1)}>
+        <UploadStep limits={limits} read={found} busy={read.isPending} part={read.part} error={read.error} onFile={(file) => take(async () => ({ blob: file, filename: file.name, fileId: null }))} onAgain={() => read.variables !== undefined && take(read.variables)} onNext={() => setStep(1)}>
           <Beside copied={copied} onUse={use} />
         </UploadStep>
       )}
@@ -95,10 +94,9 @@ function deleteAsk(file: StoredFile): Ask {
 
 function Submissions() {
   const session = useSignedIn();
-  const user = useUser();
-  const outcomes = useOutcomes(session.account_id, user.data?.key_id);
+  const outcomes = useOutcomes(session.account_id);
   const forget = useForget();
-  return <OpenSubmissionsView outcomes={outcomes.data ?? []} busy={outcomes.isFetching} onAgain={() => void outcomes.refetch()} onForget={(kept) => forget.mutate(kept)} />;
+  return <OpenSubmissionsView outcomes={outcomes.data ?? []} busy={outcomes.isFetching} onAgain={() => void outcomes.refetch()} onForget={(forgotten) => forget.mutate(forgotten)} />;
 }
 
 interface RestProps {
@@ -111,17 +109,17 @@ interface RestProps {
 }
 
 function Rest(props: RestProps) {
-  const { capabilities, read, choices } = props;
+  const { capabilities, read } = props;
   const session = useSignedIn();
   const navigate = useNavigate();
-  const user = useUser();
-  const keys = useKeys(undefined);
+  const key = useKeyUsed();
   const check = useCheck(capabilities);
   const submit = useSubmit(session.account_id);
   const forget = useForget();
-  const target = read.survey.target ?? choices.target;
+  const target = read.survey.target ?? props.choices.target;
   const models = target === null ? [] : usableModels(capabilities, target);
-  const key = keys.data?.data.find((one) => one.id === user.data?.key_id && one.state === 'active') ?? null;
+  const choices = withUsable(props.choices, models);
+  const inspect = (then: () => void) => target !== null && check.mutate({ read, choices, target }, { onSuccess: then });
   const back = (step: number) => {
     submit.reset();
     props.onStep(step);
@@ -140,20 +138,30 @@ function Rest(props: RestProps) {
         error={check.error}
         onChange={(change) => props.onChange({ ...choices, ...change })}
         onBack={() => back(0)}
-        onCheck={() => target !== null && check.mutate({ read, choices, target }, { onSuccess: () => props.onStep(2) })}
+        onCheck={() => inspect(() => props.onStep(2))}
       />
     );
   }
   if (check.data === undefined) return null;
   return (
     <>
-      <ConfirmStep checked={check.data} capabilities={capabilities} keyUsed={key} busy={submit.isPending} error={unknown === null ? submit.error : null} onBack={() => back(1)} onSubmit={send} />
+      <ConfirmStep
+        checked={check.data}
+        capabilities={capabilities}
+        keyUsed={key.data}
+        busy={submit.isPending || check.isPending}
+        error={check.error ?? key.error ?? (unknown === null ? submit.error : null)}
+        stale={isStale(submit.error)}
+        onBack={() => back(1)}
+        onCheck={() => inspect(() => submit.reset())}
+        onSubmit={send}
+      />
       <Confirm
         ask={unknown === null ? null : UNKNOWN}
         busy={forget.isPending}
         error={forget.error}
         onClose={() => submit.reset()}
-        onConfirm={() => unknown !== null && forget.mutate(unknown.kept, { onSuccess: send })}
+        onConfirm={() => unknown !== null && forget.mutate({ kept: unknown.kept, made: true }, { onSuccess: send })}
       />
     </>
   );
@@ -164,5 +172,6 @@ const UNKNOWN: Ask = {
   children:
     'The same file with the same settings was submitted here, and no answer ever came. Too much time has passed to be sure whether it made a batch. Look at your batches first: submitting again makes a new submission, which can create and bill a second batch.',
   action: 'Submit again',
+  keep: 'Do not submit',
   danger: true,
 };

@@ -7,7 +7,7 @@ import own from './create.module.css';
 import type { Outcome } from './load';
 import type { Submission } from './submissions';
 
-export function OpenSubmissionsView(props: { outcomes: readonly Outcome[]; busy: boolean; onAgain: () => void; onForget: (kept: Submission) => void }) {
+export function OpenSubmissionsView(props: { outcomes: readonly Outcome[]; busy: boolean; onAgain: () => void; onForget: (forgotten: { kept: Submission; made: boolean }) => void }) {
   const { outcomes, onAgain, onForget } = props;
   if (outcomes.length === 0) return null;
   return (
@@ -33,7 +33,7 @@ export function OpenSubmissionsView(props: { outcomes: readonly Outcome[]; busy:
                 </Anchor>
               )}
               {(outcome.state === 'unsent' || outcome.state === 'asks') && (
-                <Button size="xs" variant="default" onClick={() => onForget(outcome.kept)}>
+                <Button size="xs" variant="default" onClick={() => onForget({ kept: outcome.kept, made: outcome.state === 'asks' })}>
                   {outcome.state === 'asks' ? 'I have looked: forget it' : 'Forget it'}
                 </Button>
               )}
@@ -49,6 +49,8 @@ function words({ kept, state, error }: Outcome): string {
   const name = `“${kept.name}”`;
   if (state === 'made') return `The submission of ${name} was interrupted; it made its batch.`;
   if (state === 'unsent') return `The submission of ${name} was interrupted before anything was made. Choose its file again to submit it.`;
+  if (state === 'under_way') return `${name} is being submitted in another tab.`;
+  if (state === 'refused') return `The submission of ${name} was refused, so that no batch was made: ${error?.message ?? ''}`;
   if (state === 'open') return `What became of the submission of ${name} is not known yet: ${error?.message ?? ''}`;
   return `What became of the submission of ${name} cannot be known any more. Submitting it again can make and bill a second batch.`;
 }

@@ -16,9 +16,10 @@ export function UploadStep(props: {
   limits: FileLimits;
   read: Read | null;
   busy: boolean;
-  part: number;
+  part: number | null;
   error: Error | null;
   onFile: (file: File) => void;
+  onAgain: () => void;
   onNext: () => void;
   children: ReactNode;
 }) {
@@ -29,13 +30,18 @@ export function UploadStep(props: {
       <div style={{ marginTop: 16 }} aria-live="polite">
         {props.busy && (
           <div>
-            <div className={css.sub}>Reading the file …</div>
-            <Progress value={props.part * 100} size="sm" aria-label="How much of the file is read" />
+            <div className={css.sub}>{props.part === null ? 'Nothing is wrong with it. Storing the file …' : 'Reading the file …'}</div>
+            <Progress value={(props.part ?? 1) * 100} animated={props.part === null} size="sm" aria-label="How much of the file is read" />
           </div>
         )}
         {props.error !== null && (
           <Note tone="bad" role="alert">
-            {props.error.message}
+            <div className={own.noteRow}>
+              <span>{props.error.message}</span>
+              <Button size="xs" variant="default" onClick={props.onAgain}>
+                Try again
+              </Button>
+            </div>
           </Note>
         )}
         {!props.busy && read !== null && <Found read={read} onNext={props.onNext} />}
@@ -95,7 +101,7 @@ function Found({ read, onNext }: { read: Read; onNext: () => void }) {
         ]}
       />
       <div className={own.foot} style={{ marginTop: 18 }}>
-        <span className={css.sub}>Nothing has left this computer yet.</span>
+        <span className={css.sub}>The file is stored; nothing has run, and nothing was billed.</span>
         <Button onClick={onNext}>Configure</Button>
       </div>
     </div>

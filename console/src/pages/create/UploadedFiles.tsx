@@ -10,7 +10,7 @@ import { Time } from '../../parts/Time';
 import type { StoredFile } from './wire';
 
 export function UploadedFilesView(props: { files: readonly StoredFile[]; onUse: (file: StoredFile) => void; onDelete: (file: StoredFile) => void }) {
-  if (props.files.length === 0) return <Empty title="No files are stored">What you submit is kept here for a while, to be used again.</Empty>;
+  if (props.files.length === 0) return <Empty title="No files are stored">What you upload is kept here for a while, to be used again.</Empty>;
   const columns: readonly Column<StoredFile>[] = [
     {
       name: 'File',

@@ -2,12 +2,12 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 
-import { ApiError, body, client, refusal } from '../../api/client';
+import { ApiError, body, client } from '../../api/client';
 import { isCopyable } from '../batches/wire';
 import type { FileLimits, Job, Prepared, Reply, Survey, Target } from './preflight/types';
-import { finish, findOut, submit, SURE_MS } from './submit';
-import { forget, listSubmissions, type Submission } from './submissions';
-import { type Capabilities, type Checked, type Choices, choicesLike, factsOf, gatewayProblems, limitsOf, overridesOf, type Read, type Source, type StoredFile, usableModels } from './wire';
+import { discard, finish, findOut, isRefused, storeOnce, submit, SURE_MS } from './submit';
+import { forget, isUnderWay, listSubmissions, type Submission } from './submissions';
+import { type Capabilities, type Checked, type Choices, choicesLike, factsOf, gatewayProblems, limitsOf, overridesOf, type Read, type Source, sourceFileOf, type StoredFile, usableModels } from './wire';
 
 function run<Result>(job: Job, onProgress: (part: number) => void): Promise<Result> {
   const worker = new Worker(new URL('./preflight/worker.ts', import.meta.url), { type: 'module' });
@@ -22,15 +22,24 @@ function run<Result>(job: Job, onProgress: (part: number) => void): Promise<Resu
   }).finally(() => worker.terminate());
 }
 
-/** The text of a file is read by the page's own worker; `part` is how much of it is done. */
+/**
+ * The text of a file is read by the page's own worker; `part` is how much of it is done, null while the file, in which
+ * nothing is wrong, is being stored.
+ */
 export function useReadFile(limits: FileLimits) {
-  const [part, setPart] = useState(0);
+  const cache = useQueryClient();
+  const [part, setPart] = useState<number | null>(0);
   const read = useMutation({
     mutationFn: async (find: () => Promise<Source>): Promise<Read> => {
       setPart(0);
       const source = await find();
       if (source.blob.size > limits.fileBytes * 2) throw new Error(`A file may have ${limits.fileBytes / 1024 ** 2} MiB: this one is far larger. Make several of it.`);
-      return { source, survey: await run<Survey>({ kind: 'survey', file: source.blob, limits }, setPart) };
+      const survey = await run<Survey>({ kind: 'survey', file: source.blob, limits }, setPart);
+      if (survey.problems.total > 0 || source.fileId !== null) return { source, survey };
+      setPart(null);
+      const fileId = await storeOnce(source);
+      void cache.invalidateQueries({ queryKey: ['files'] });
+      return { source: { ...source, fileId }, survey };
     },
   });
   return { ...read, part };
@@ -84,40 +93,63 @@ export function useSubmit(accountId: string) {
 
 export interface Outcome {
   kept: Submission;
-  /** The batch it made; `unsent`: nothing can have come of it; `asks`: nobody can tell. */
+  /** The batch it made. */
   batchId: string | null;
-  state: 'made' | 'unsent' | 'asks' | 'open';
+  /** `unsent`: nothing can have come of it; `under_way`: in another tab; `refused`: it made nothing; `asks`: nobody can tell. */
+  state: 'made' | 'unsent' | 'under_way' | 'refused' | 'asks' | 'open';
   error: Error | null;
 }
 
 /** What became of the submissions that this browser still keeps; what was sent within a day is finished by this. */
-export function useOutcomes(accountId: string, keyId: string | undefined) {
+export function useOutcomes(accountId: string) {
   return useQuery({
     queryKey: ['submissions', accountId],
-    enabled: keyId !== undefined,
     staleTime: Infinity,
     refetchOnWindowFocus: false,
+    refetchInterval: ({ state }) => (state.data?.some((outcome) => outcome.state === 'under_way') ? LOOK_AGAIN_MS : false),
     queryFn: async () => {
       const open = (await listSubmissions(accountId)).filter((kept) => kept.made === null);
-      return Promise.all(open.map((kept) => outcomeOf(kept, keyId as string)));
+      return Promise.all(open.map(outcomeOf));
     },
   });
 }
 
-async function outcomeOf(kept: Submission, keyId: string): Promise<Outcome> {
-  if (kept.sentAt === null) return { kept, batchId: null, state: 'unsent', error: null };
-  const sure = Date.now() - kept.sentAt <= SURE_MS && kept.keyId === keyId;
+const LOOK_AGAIN_MS = 2_000;
+
+async function outcomeOf(kept: Submission): Promise<Outcome> {
+  const none = { kept, batchId: null, error: null };
+  if (await isUnderWay(kept.id)) return { ...none, state: 'under_way' };
+  if (kept.sentAt === null) return { ...none, state: 'unsent' };
+  const sure = Date.now() - kept.sentAt <= SURE_MS;
   try {
-    return { kept, batchId: await (sure ? finish(kept) : findOut(kept)), state: 'made', error: null };
+    return { ...none, batchId: await (sure ? finish(kept) : findOut(kept)), state: 'made' };
   } catch (error) {
-    return { kept, batchId: null, state: sure ? 'open' : error instanceof ApiError ? 'open' : 'asks', error: error as Error };
+    const state = sure && isRefused(error) ? 'refused' : sure || error instanceof ApiError ? 'open' : 'asks';
+    return { ...none, state, error: error as Error };
   }
 }
 
+/** `made`: it may have made a batch, so that its file stays. */
 export function useForget() {
   const cache = useQueryClient();
-  return useMutation({ mutationFn: forget, onSettled: () => cache.invalidateQueries({ queryKey: ['submissions'] }) });
+  return useMutation({
+    mutationFn: ({ kept, made }: { kept: Submission; made: boolean }) => (made ? forget(kept) : discard(kept)),
+    onSettled: () => cache.invalidateQueries({ queryKey: ['submissions'] }),
+  });
 }
+
+/** The key that a batch of this session runs under; null when it is not among the account's usable ones. */
+export function useKeyUsed() {
+  return useQuery({
+    queryKey: ['keys', 'used'],
+    queryFn: async () => {
+      const [{ key_id }, keys] = await Promise.all([body(client.GET('/user')), body(client.GET('/user/keys', { params: { query: { limit: MOST_KEYS } } }))]);
+      return keys.data.find((key) => key.id === key_id && key.state === 'active') ?? null;
+    },
+  });
+}
+
+const MOST_KEYS = 1_000;
 
 // Stored files --------------------------------------------------------------------------------------------------------
 
@@ -136,12 +168,6 @@ export function useDeleteFile() {
   });
 }
 
-export async function storedSource({ id, filename }: Pick<StoredFile, 'id' | 'filename'>): Promise<Source> {
-  const answer = await fetch(`/v1/files/${encodeURIComponent(id)}/content`);
-  if (!answer.ok) throw await refusal(answer);
-  return { blob: await answer.blob(), filename, fileId: id };
-}
-
 /** The settings of a batch that is copied, and its file where that is still stored. */
 export function useCopied(batchId: string | null) {
   return useQuery({
@@ -151,8 +177,7 @@ export function useCopied(batchId: string | null) {
     queryFn: async (): Promise<{ choices: Choices; file: StoredFile | null }> => {
       const wire = await body(client.GET('/user/batches/{id}', { params: { path: { id: batchId as string } } }));
       if (!isCopyable(wire)) throw new Error('Only a batch of a file, of target Chat or Embeddings, can be copied.');
-      const id = wire.batch.input_file_id ?? '';
-      return { choices: choicesLike(wire), file: await fileOrNull(id) };
+      return { choices: choicesLike(wire), file: await fileOrNull(sourceFileOf(wire)) };
     },
   });
 }

@@ -3,17 +3,21 @@
  * for tabs that do not know it yet. The first tab that begins one gives it its Idempotency-Key and its file; what the
  * others write later does not count.
  */
+import type { Schemas } from '../../api/client';
 
 export interface Submission {
   /** The account, what is submitted and how it is called: the same submission in every tab. */
   id: string;
   accountId: string;
-  keyId: string;
   idempotencyKey: string;
   name: string;
-  endpoint: string;
+  endpoint: Schemas['BatchSubmission']['endpoint'];
   metadata: Record<string, string>;
+  /** The file that was chosen, and the one of the requests as they are stored: the same, or the batch's own copy. */
+  sourceId: string;
   fileId: string | null;
+  /** What the check found, which must still hold. */
+  checked: Schemas['CheckFound'];
   /** When its create call was first made, in Unix milliseconds; null: not yet, so that nothing can have come of it. */
   sentAt: number | null;
   /** What it made, and when that was learnt. */
@@ -73,6 +77,18 @@ export function amend(known: Submission, change: (kept: Submission) => Submissio
 
 export function forget(known: Submission): Promise<void> {
   return within<void>('readwrite', (store) => whereKept(store, known, () => store.delete(known.id)));
+}
+
+/** Do `work` while no other tab of this browser is at the same submission. Browsers have locks on secure pages only. */
+export async function alone(id: string, work: () => Promise<string>): Promise<string> {
+  return 'locks' in navigator ? navigator.locks.request(id, work) : work();
+}
+
+/** Whether a tab of this browser is at it. */
+export async function isUnderWay(id: string): Promise<boolean> {
+  if (!('locks' in navigator)) return false;
+  const { held = [] } = await navigator.locks.query();
+  return held.some(({ name }) => name === id);
 }
 
 /** Its id may stand for a later submission of the same: that one is left alone. */

@@ -1,14 +1,11 @@
 /**
  * Submitting once: whatever is lost on the way, the same key and the same file are sent again, and the gateway answers
- * with the batch they made. A key or a model that changed since the check is refused before anything is sent.
+ * with the batch they made. It refuses a first submission whose key or model has changed since the check.
  */
-import { ApiError, body, client } from '../../api/client';
-import type { paths } from '../../api/schema';
+import { ApiError, body, client, refusal } from '../../api/client';
 import { URLS } from './preflight/types';
-import { amend, begin, forget, type Submission } from './submissions';
-import { type Checked, metadataOf, resolved, type Source, type StoredFile, usableModels } from './wire';
-
-type CreateBody = paths['/v1/batches']['post']['requestBody']['content']['application/json'];
+import { alone, amend, begin, forget, type Submission } from './submissions';
+import { CHECK_AGAIN, type Checked, metadataOf, type Source, type StoredFile } from './wire';
 
 /** The gateway surely knows an Idempotency-Key for so long. */
 export const SURE_MS = 24 * 3_600_000;
@@ -20,41 +17,51 @@ export class UnknownOutcome extends Error {
   }
 }
 
-/** What was checked is no longer what would be submitted. */
-export class CheckAgain extends Error {}
+/** `accountId` is whose submission it is: what somebody else begins in this browser is not the same. */
+export function submit(checked: Checked, accountId: string): Promise<string> {
+  const fresh = submissionOf(checked, accountId);
+  return alone(fresh.id, async () => {
+    const kept = await begin(fresh, checked.at);
+    if (kept.made !== null) return kept.made.batchId;
+    const stored = kept.fileId === null ? await store(kept, checked) : kept;
+    return send({ ...stored, checked: fresh.checked });
+  });
+}
 
-export async function submit(checked: Checked, accountId: string): Promise<string> {
-  await refuseChanged(checked);
+/** What comes of a submission whose file is stored: it is sent for the first time, or again. */
+export function finish(kept: Submission): Promise<string> {
+  return alone(kept.id, () => send(kept));
+}
+
+function submissionOf(checked: Checked, accountId: string): Submission {
   const metadata = metadataOf(checked);
-  const fresh: Submission = {
-    id: `${accountId} ${checked.sha256} ${checked.target} ${JSON.stringify(metadata)}`,
+  // A second tab may have stored the same file once more: that makes it no other submission.
+  const { source_file_id, ...said } = metadata;
+  return {
+    id: `${accountId} ${checked.sha256} ${checked.target} ${JSON.stringify(said)}`,
     accountId,
-    keyId: checked.keyId,
     idempotencyKey: `console-${hex(16)}`,
     name: metadata.name ?? '',
     endpoint: URLS[checked.target],
     metadata,
+    sourceId: source_file_id ?? '',
     fileId: null,
+    checked: { key_id: checked.keyId, model: checked.model ?? '', names: [...checked.names] },
     sentAt: null,
     made: null,
   };
-  const kept = await begin(fresh, checked.at);
-  if (kept.made !== null) return kept.made.batchId;
-  if (kept.keyId !== checked.keyId && kept.sentAt !== null) return findOut(kept);
-  const stored = kept.fileId === null ? await store(kept, checked) : kept;
-  return finish({ ...stored, keyId: checked.keyId });
 }
 
-/** Send the create call of a submission whose file is stored, for the first time or again. */
-export async function finish(kept: Submission): Promise<string> {
-  if (kept.fileId === null) throw new Error('Its file was not stored, so that no batch was made');
+async function send(kept: Submission): Promise<string> {
   if (kept.sentAt !== null && Date.now() - kept.sentAt > SURE_MS) return findOut(kept);
-  await amend(kept, (now) => ({ ...now, keyId: kept.keyId, sentAt: now.sentAt ?? Date.now() }));
+  const now = await amend(kept, (one) => ({ ...one, checked: kept.checked, sentAt: one.sentAt ?? Date.now() }));
+  if (now === null) throw new Error('Another tab has ended this submission meanwhile: look at your batches.');
+  if (now.made !== null) return now.made.batchId;
   try {
-    const created = await body(client.POST('/v1/batches', { body: createOf(kept), params: { header: { 'Idempotency-Key': kept.idempotencyKey } } }));
-    return await madeBy(kept, created.id);
+    const created = await body(client.POST('/user/batches', { body: createOf(now), params: { header: { 'Idempotency-Key': now.idempotencyKey } } }));
+    return await madeBy(now, created.id);
   } catch (error) {
-    await afterRefusal(kept, error);
+    await afterRefusal(now, error);
     throw error;
   }
 }
@@ -73,45 +80,73 @@ async function madeBy(kept: Submission, batchId: string): Promise<string> {
   return batchId;
 }
 
-function createOf(kept: Submission): CreateBody {
-  return { input_file_id: kept.fileId, endpoint: kept.endpoint, completion_window: '24h', metadata: kept.metadata } as CreateBody;
+function createOf({ fileId, endpoint, metadata, checked }: Submission) {
+  return { input_file_id: fileId ?? '', endpoint, metadata, checked };
 }
 
-/** What a refusal says about the outcome: nothing where no answer came, else that no batch was made. */
+/** Whether a refusal says that no batch was made; where no answer came, it says nothing. */
+export function isRefused(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 408;
+}
+
+export function isStale(error: unknown): boolean {
+  return error instanceof ApiError && error.code === CHECK_AGAIN;
+}
+
+const LATER = new Set([401, 403, 404, 405, 429]);
+
 async function afterRefusal(kept: Submission, error: unknown): Promise<void> {
-  if (!(error instanceof ApiError) || error.status === 0 || error.status >= 500 || error.status === 408) return;
-  const again = error.status === 401 || error.status === 403 || error.status === 429;
-  if (again) await amend(kept, (now) => ({ ...now, sentAt: null }));
-  else await forget(kept);
+  if (!isRefused(error)) return;
+  if (LATER.has(error.status)) await amend(kept, (now) => ({ ...now, sentAt: null }));
+  else await discard(kept);
 }
 
-async function refuseChanged({ keyId, model, names, target }: Checked): Promise<void> {
-  const [user, capabilities] = await Promise.all([body(client.GET('/user')), body(client.GET('/user/batch-capabilities'))]);
-  if (user.key_id !== keyId) throw new CheckAgain('Your API key has changed since the check: go back and check again.');
-  const models = usableModels(capabilities, target);
-  if (names.some((name) => resolved(models, name) !== model)) throw new CheckAgain('The model has changed since the check: go back and check again.');
+/** Forget a submission that has made nothing, and the copy that was stored for it. */
+export async function discard(kept: Submission): Promise<void> {
+  await forget(kept);
+  if (kept.fileId !== null && kept.fileId !== kept.sourceId) await remove(kept.fileId);
 }
 
 /** The submission with its file, which the tab that is first stores for all of them. */
 async function store(kept: Submission, { source, prepared }: Checked): Promise<Submission> {
-  const fileId = (await isSame(source, prepared.stored)) ? (source.fileId as string) : (await upload(prepared.stored, source.filename)).id;
+  const fileId = (await isSame(source.blob, prepared.stored)) ? kept.sourceId : (await upload(prepared.stored, source.filename, kept.sourceId)).id;
   const first = await amend(kept, (now) => ({ ...now, fileId: now.fileId ?? fileId }));
-  if (first !== null && first.fileId !== fileId && fileId !== source.fileId) await client.DELETE('/v1/files/{id}', { params: { path: { id: fileId } } });
+  if (first?.fileId !== fileId && fileId !== kept.sourceId) await remove(fileId);
   // Where it is no longer kept, another tab has sent it meanwhile and knows what came of it.
-  if (first === null) throw new CheckAgain('Another tab has submitted this meanwhile: look at your batches.');
+  if (first === null) throw new Error('Another tab has submitted this meanwhile: look at your batches.');
   return first;
 }
 
-async function isSame(source: Source, stored: Blob): Promise<boolean> {
-  if (source.fileId === null || source.blob.size !== stored.size) return false;
-  return (await source.blob.text()) === (await stored.text());
+async function isSame(one: Blob, other: Blob): Promise<boolean> {
+  return one.size === other.size && (await one.text()) === (await other.text());
 }
 
-function upload(content: Blob, filename: string): Promise<StoredFile> {
+/** Store the file that was chosen, unless it is stored already; returns its id. */
+export async function storeOnce(source: Source): Promise<string> {
+  const { data } = await body(client.GET('/v1/files', { params: { query: { purpose: 'batch', limit: 100 } } }));
+  const alike = data.find((file) => file.filename === source.filename && file.bytes === source.blob.size);
+  if (alike !== undefined && (await isSame(source.blob, (await storedSource(alike)).blob))) return alike.id;
+  return (await upload(source.blob, source.filename)).id;
+}
+
+export async function storedSource({ id, filename }: Pick<StoredFile, 'id' | 'filename'>): Promise<Source> {
+  const answer = await fetch(`/v1/files/${encodeURIComponent(id)}/content`);
+  if (!answer.ok) throw await refusal(answer);
+  return { blob: await answer.blob(), filename, fileId: id };
+}
+
+/** Store a file; where `sourceId` names one, as a batch's own copy of that one's requests. */
+function upload(content: Blob, filename: string, sourceId?: string): Promise<StoredFile> {
   const form = new FormData();
   form.append('purpose', 'batch');
+  if (sourceId !== undefined) form.append('source_file_id', sourceId);
   form.append('file', content, filename);
   return body(client.POST('/v1/files', { body: form as never, bodySerializer: (sent) => sent as unknown as FormData }));
+}
+
+/** Delete a copy. One that stays, since this did not reach the gateway, goes with its source. */
+async function remove(fileId: string): Promise<void> {
+  await client.DELETE('/v1/files/{id}', { params: { path: { id: fileId } } }).catch(() => undefined);
 }
 
 function hex(bytes: number): string {

@@ -8,7 +8,7 @@ export type Capabilities = Schemas['BatchCapabilities'];
 export type BatchModel = Capabilities['models'][number];
 export type StoredFile = Omit<Schemas['FileObject'], 'status_details'>;
 
-/** The bytes of a file, and the id it is stored under, where it is. */
+/** The bytes of a file, and the id it is stored under; null as long as it is not. */
 export interface Source {
   blob: Blob;
   filename: string;
@@ -48,6 +48,9 @@ export interface Checked {
   sha256: string;
 }
 
+/** A code of the gateway: the key or the model has changed since the check. */
+export const CHECK_AGAIN = 'check_again';
+
 export const TARGET_WORDS: Record<Target, string> = { chat: 'Chat', embeddings: 'Embeddings' };
 const SETTINGS = ['description', 'model', 'temperature', 'max_tokens'] as const;
 export const NAME_LENGTH = 512;
@@ -76,6 +79,11 @@ export function resolved(models: readonly BatchModel[], name: string): string | 
   return models.find((model) => model.id === name || model.aliases.includes(name))?.id ?? null;
 }
 
+/** The choices without a model that cannot be used: a batch that is copied may have had one. */
+export function withUsable(choices: Choices, models: readonly BatchModel[]): Choices {
+  return models.some((model) => model.id === choices.model) ? choices : { ...choices, model: '' };
+}
+
 /** Why a model has to be chosen, or null when the file's will do. */
 export function whyChoose(survey: Survey, models: readonly BatchModel[]): string | null {
   const names = survey.models.map(([name]) => name);
@@ -102,13 +110,20 @@ export function overridesOf(choices: Choices, target: Target): Overrides {
 /** What the batch carries along, and a copy of it reads again. */
 export function metadataOf({ choices, source }: Checked): Record<string, string> {
   const chosen = { description: choices.description.trim(), model: choices.model, temperature: choices.temperature, max_tokens: choices.maxTokens };
-  const metadata: Record<string, string> = { name: choices.name.trim(), source_file: source.filename.slice(0, NAME_LENGTH) };
+  const metadata: Record<string, string> = { name: choices.name.trim(), source_file: source.filename.slice(0, NAME_LENGTH), source_file_id: source.fileId ?? '' };
   for (const name of SETTINGS) if (chosen[name] !== '') metadata[name] = chosen[name];
   return metadata;
 }
 
+/** The file that a batch was begun with: the chosen one, where the batch has a copy of its own. */
+export function sourceFileOf({ batch }: WireBatch): string {
+  return batch.metadata?.source_file_id ?? batch.input_file_id ?? '';
+}
+
+/** The choices of a batch that was made here; of another one, whose metadata says other things, its name and type. */
 export function choicesLike(wire: WireBatch): Choices {
-  const metadata = wire.batch.metadata ?? {};
+  const made = wire.batch.metadata?.source_file_id !== undefined;
+  const metadata: Record<string, string> = made ? (wire.batch.metadata ?? {}) : {};
   return {
     name: `Copy of ${wire.name ?? wire.id}`.slice(0, NAME_LENGTH),
     description: metadata.description ?? '',

@@ -10,7 +10,7 @@ import { SecretOnce } from '../../parts/SecretOnce';
 import { Empty, Loaded } from '../../parts/states';
 import { useUrlState } from '../../parts/useUrlState';
 import { useCreateKey, useKeys, useRevokeKey, useUser } from './load';
-import { KeyForm, KeysView } from './view';
+import { KeyDialog, KeysView } from './view';
 import { type Draft, draftLike, type Key, NO_DRAFT } from './wire';
 
 export function Component() {
@@ -66,16 +66,14 @@ export function Component() {
           )
         }
       </Loaded>
-      {draft !== null && (
-        <KeyForm
-          start={draft}
-          title={draft === NO_DRAFT ? 'New key' : 'Replacement key'}
-          busy={create.isPending}
-          error={create.error}
-          onClose={closeForm}
-          onSubmit={(wanted) => create.mutate(wanted, { onSuccess: made })}
-        />
-      )}
+      <KeyDialog
+        start={draft}
+        title={draft === NO_DRAFT ? 'New key' : 'Replacement key'}
+        busy={create.isPending}
+        error={create.error}
+        onClose={closeForm}
+        onSubmit={(wanted) => create.mutate(wanted, { onSuccess: made })}
+      />
       <SecretOnce title="Your new key" secret={secret} onClose={() => setSecret(null)}>
         Copy it now: it is shown this once, and only its digest is kept. A key that it replaces goes on working until you
         revoke that.

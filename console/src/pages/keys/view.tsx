@@ -1,12 +1,13 @@
 /** The account's keys, and the form that makes one. */
-import { ActionIcon, Button, Group, Menu, Modal, NumberInput, Select, SimpleGrid, Stack, TextInput } from '@mantine/core';
+import { ActionIcon, Menu, Select, SimpleGrid, TextInput } from '@mantine/core';
 import { IconDots } from '@tabler/icons-react';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 
+import { Amount } from '../../parts/Amount';
 import { type Column, DataTable } from '../../parts/DataTable';
+import { type Decision, Dialog, DialogForm } from '../../parts/Dialog';
 import { usd } from '../../parts/format';
 import css from '../../parts/parts.module.css';
-import { Note } from '../../parts/states';
 import { Status } from '../../parts/Status';
 import { Time } from '../../parts/Time';
 import { type Draft, type Key, STATES } from './wire';
@@ -79,44 +80,28 @@ const EXPIRIES = [
   { value: '365', label: 'In a year' },
 ];
 
-export function KeyForm(props: { start: Draft; title: string; busy: boolean; error: Error | null; onSubmit: (draft: Draft) => void; onClose: () => void }) {
-  const [draft, setDraft] = useState(props.start);
-  const set = (change: Partial<Draft>) => setDraft({ ...draft, ...change });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    props.onSubmit(draft);
-  };
+type KeyFormProps = Decision & { start: Draft; onSubmit: (draft: Draft) => void };
+
+/** `start` is what the form begins with; null: no key is being made. */
+export function KeyDialog({ start, title, ...form }: Omit<KeyFormProps, 'start'> & { start: Draft | null; title: string }) {
   return (
-    <Modal opened onClose={props.onClose} title={props.title} closeButtonProps={{ 'aria-label': 'Close' }}>
-      <form onSubmit={submit}>
-        <Stack gap="md">
-          <TextInput label="Name" placeholder="nightly-summaries" description="What uses it" required withAsterisk={false} data-autofocus value={draft.name} onChange={(event) => set({ name: event.currentTarget.value })} />
-          <Select label="Expires" data={EXPIRIES} value={draft.days} onChange={(days) => set({ days: days ?? '' })} allowDeselect={false} />
-          <SimpleGrid cols={2}>
-            <Budget label="Daily budget" value={draft.daily} onChange={(daily) => set({ daily })} />
-            <Budget label="Monthly budget" value={draft.monthly} onChange={(monthly) => set({ monthly })} />
-          </SimpleGrid>
-          {props.error !== null && (
-            <Note tone="bad" role="alert">
-              {props.error.message}
-            </Note>
-          )}
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={props.onClose}>
-              Not now
-            </Button>
-            <Button type="submit" loading={props.busy}>
-              Make the key
-            </Button>
-          </Group>
-        </Stack>
-      </form>
-    </Modal>
+    <Dialog about={start} title={() => title} onClose={form.onClose}>
+      {(draft) => <KeyForm {...form} start={draft} />}
+    </Dialog>
   );
 }
 
-function Budget(props: { label: string; value: string; onChange: (value: string) => void }) {
+function KeyForm({ start, onSubmit, ...decision }: KeyFormProps) {
+  const [draft, setDraft] = useState(start);
+  const set = (change: Partial<Draft>) => setDraft({ ...draft, ...change });
   return (
-    <NumberInput label={props.label} description="USD, optional" min={0} decimalScale={6} prefix="$" hideControls value={props.value} onChange={(value) => props.onChange(value === '' ? '' : String(value))} />
+    <DialogForm {...decision} action="Make the key" onSubmit={() => onSubmit(draft)}>
+      <TextInput label="Name" placeholder="nightly-summaries" description="What uses it" required withAsterisk={false} data-autofocus value={draft.name} onChange={(event) => set({ name: event.currentTarget.value })} />
+      <Select label="Expires" data={EXPIRIES} value={draft.days} onChange={(days) => set({ days: days ?? '' })} allowDeselect={false} />
+      <SimpleGrid cols={2}>
+        <Amount label="Daily budget" description="USD, optional" value={draft.daily} onChange={(daily) => set({ daily })} />
+        <Amount label="Monthly budget" description="USD, optional" value={draft.monthly} onChange={(monthly) => set({ monthly })} />
+      </SimpleGrid>
+    </DialogForm>
   );
 }

@@ -1,7 +1,7 @@
 /** Use as bars by day, and as tables by model and by key. */
 import { Anchor, SegmentedControl } from '@mantine/core';
 
-import { Bars } from '../../parts/Bars';
+import { Bars, BY_SOURCE } from '../../parts/Bars';
 import { type Column, DataTable } from '../../parts/DataTable';
 import { compact, count, usd } from '../../parts/format';
 import { Cards, SpendMeter } from '../../parts/Meter';
@@ -10,7 +10,7 @@ import { Section } from '../../parts/Page';
 import css from '../../parts/parts.module.css';
 import { Empty } from '../../parts/states';
 import type { Schemas } from '../../api/client';
-import { barsOf, keyLines, type Line, type Measure, modelLines, SERIES, type Usage } from './wire';
+import { barsOf, keyLines, type Line, type Measure, modelLines, type Usage } from './wire';
 
 const MEASURES: readonly { value: Measure; label: string; tell: (value: number) => string }[] = [
   { value: 'cost', label: 'Cost', tell: usd },
@@ -45,7 +45,7 @@ export function UsageView(props: { usage: Usage; measure: string; picked: string
         aside={<SegmentedControl size="xs" aria-label="What the bars show" data={MEASURES.map(({ value, label }) => ({ value, label }))} value={measure.value} onChange={props.onMeasure} />}
       >
         <div className={css.card}>
-          <Bars label="Use by day (UTC)" series={SERIES} bars={barsOf(usage, measure.value)} tell={measure.tell} picked={picked} onPick={pick} />
+          <Bars label="Use by day (UTC)" series={BY_SOURCE} bars={barsOf(usage, measure.value)} tell={measure.tell} picked={picked} onPick={pick} />
         </div>
       </Section>
       <Section title="By model" aside={picked !== null && <Picked day={picked} onAll={() => props.onPick(null)} />}>

@@ -1,14 +1,10 @@
 /** An account's use by day, by model and by key. */
 import type { Schemas } from '../../api/client';
-import type { Bar, Series } from '../../parts/Bars';
+import type { Bar } from '../../parts/Bars';
+import { dayOfUtc } from '../../parts/format';
 
 export type Usage = Schemas['Usage'];
 export type Measure = 'cost' | 'requests' | 'tokens';
-
-export const SERIES: readonly Series[] = [
-  { name: 'Interactive', fill: 'var(--fill-active)' },
-  { name: 'Batch', fill: 'var(--fill-batch)' },
-];
 
 export interface Line {
   name: string;
@@ -20,8 +16,6 @@ export interface Line {
   cost: number;
   unknown: number;
 }
-
-const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', timeZone: 'UTC' });
 
 /** One bar for every day, the oldest first, days without use included; batch lies on top. */
 export function barsOf(usage: Usage, measure: Measure): Bar[] {
@@ -37,7 +31,7 @@ export function barsOf(usage: Usage, measure: Measure): Bar[] {
       add(use.day, use.source, measure === 'requests' ? use.requests : use.prompt_tokens + use.completion_tokens);
   return daysBetween(usage.first_day, usage.last_day).map((date) => ({
     key: date,
-    label: day.format(new Date(`${date}T00:00:00Z`)),
+    label: dayOfUtc.format(new Date(`${date}T00:00:00Z`)),
     values: sums.get(date) ?? [0, 0],
   }));
 }

@@ -20,6 +20,7 @@ from ebbtide import ids
 from ebbtide.accounts import store
 from ebbtide.accounts.accounts import checked_name, is_email
 from ebbtide.accounts.attempts import PER_ADDRESS, by_address, count_attempt
+from ebbtide.accounts.directory import Identity
 from ebbtide.accounts.oidc import identities_store as identities
 from ebbtide.accounts.oidc.config import OidcConfig
 from ebbtide.accounts.oidc.provider import Provider
@@ -118,7 +119,7 @@ class Oidc:
         account = Account(ids.account_id(), _name(claims), self._role(claims), "active", now)
         if not await store.add_account(conn, account):
             raise Conflict(f"An account named {account.name!r} exists; an administrator can link your subject to it")
-        await link(conn, self.config.issuer, subject, account.id, _AUDIT_ACTOR, now)
+        await link(conn, Identity(self.config.issuer, subject, now), account.id, _AUDIT_ACTOR)
         return account
 
     def _role(self, claims: Mapping[str, Any]) -> Role:
@@ -130,11 +131,12 @@ class Oidc:
         return max(mapped, default=self.config.default_role)
 
 
-async def link(conn: Connection, issuer: str, subject: str, account_id: str, actor: str, now: datetime) -> None:
+async def link(conn: Connection, who: Identity, account_id: str, actor: str) -> None:
     """Let an identity sign in as an account. Raises Conflict when it signs in as one already."""
-    if not await identities.add_identity(conn, issuer, subject, account_id, now):
+    if not await identities.add_identity(conn, who.issuer, who.subject, account_id, who.created_at):
         raise Conflict("This subject is linked to an account already")
-    await add_audit(conn, Deed(actor, "oidc.link", account_id, account_id, {"issuer": issuer, "subject": subject}), now)
+    detail = {"issuer": who.issuer, "subject": who.subject}
+    await add_audit(conn, Deed(actor, "oidc.link", account_id, account_id, detail), who.created_at)
 
 
 def derive(flow: str, purpose: str) -> str:

@@ -13,7 +13,7 @@ from ebbtide.accounts import directory, keys, purges, quotas
 from ebbtide.accounts.directory import AccountQuery, KeyWish, NewAccount
 from ebbtide.accounts.quotas import UNLIMITED, Amounts
 from ebbtide.accounts.roles import Role
-from ebbtide.accounts.store import Principal
+from ebbtide.accounts.store import Account, Principal
 from ebbtide.api.admin.purges import AccountPurge, purge_object
 from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.bodies import MIB, read_body
@@ -108,7 +108,7 @@ async def create_account(gateway: Gateway, request: Request, principal: Principa
     draft = parse_body(await read_body(request, MIB), AccountDraft)
     quotas = Amounts(draft.daily_quota_usd, draft.monthly_quota_usd)
     new = NewAccount(draft.name, Role(draft.role), quotas, draft.email)
-    account = await directory.add_account(gateway.database, new, principal.actor, gateway.clock.now())
+    account = await directory.create_account(gateway.database, new, principal.actor, gateway.clock.now())
     return answer_json(account_object(account, gateway.settings.current))
 
 
@@ -139,7 +139,7 @@ async def _purge_account(gateway: Gateway, request: Request, principal: Principa
     return answer_json(purge_object(purge), 202)
 
 
-async def _change(gateway: Gateway, request: Request, principal: Principal, given: dict[str, Any]) -> Any:
+async def _change(gateway: Gateway, request: Request, principal: Principal, given: dict[str, Any]) -> Account:
     account_id, now = request.path_params["id"], gateway.clock.now()
     changed = await directory.change_account(gateway.database, account_id, given, principal.actor, now)
     gateway.authenticator.forget()
@@ -156,7 +156,7 @@ async def create_account_key(gateway: Gateway, request: Request, principal: Prin
     draft, now = parse_body(await read_body(request, MIB), KeyDraft), gateway.clock.now()
     budgets = amounts_over(draft.daily_budget_usd, draft.monthly_budget_usd, UNLIMITED)
     wish = KeyWish(request.path_params["id"], draft.name, draft.expires_at, budgets)
-    key, secret = await directory.add_key(gateway.database, wish, principal.actor, now)
+    key, secret = await directory.create_key(gateway.database, wish, principal.actor, now)
     return answer_json(key_object(key, now, secret))
 
 
@@ -170,7 +170,7 @@ async def set_key_budgets(gateway: Gateway, request: Request, principal: Princip
 
 async def revoke_key(gateway: Gateway, request: Request, principal: Principal) -> Response:
     now = gateway.clock.now()
-    key = await directory.withdraw_key(gateway.database, request.path_params["id"], principal.actor, now)
+    key = await directory.revoke_key(gateway.database, request.path_params["id"], principal.actor, now)
     gateway.authenticator.forget()
     return answer_json(key_object(key, now))
 

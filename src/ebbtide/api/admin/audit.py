@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -9,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ebbtide.accounts.directory import account_owners
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.gateway import Gateway
@@ -33,16 +35,19 @@ _FILTERS = (AFTER, LIMIT, ACCOUNT, ACTOR, ACTION, SUBJECT, START, END)
 class AuditObject(msgspec.Struct, frozen=True):
     """One deed. `actor` is `<account id>/<key id>`, or `cli:<user>` for a command on the machine.
 
-    `subject` is what it was done to, `account_id` the account it concerned, if it was one's; `detail` depends on the
-    action and never holds a secret.
+    `subject` is what it was done to, `account_id` the account it concerned, if it was one's; the names are those of
+    accounts, null where it is none or it was removed for good. `detail` depends on the action and never holds a secret.
     """
 
     id: str
     at: datetime
     actor: str
+    actor_name: str | None
     action: str
     subject: str
+    subject_name: str | None
     account_id: str | None
+    account_name: str | None
     detail: dict[str, Any]
     object: Literal["audit_entry"] = "audit_entry"
 
@@ -57,18 +62,33 @@ async def list_audit(gateway: Gateway, request: Request, principal: Principal) -
         end=END.read(request),
     )
     page = await audit.list_audit(gateway.database, which, before=AFTER.read(request), limit=LIMIT.read(request))
-    data = [_object(entry) for entry in page.entries]
+    names = await _names(gateway, page.entries)
+    data = [_object(entry, names) for entry in page.entries]
     return answer_json(list_page(data, [one.id for one in data], page.has_more))
 
 
-def _object(entry: AuditEntry) -> AuditObject:
+async def _names(gateway: Gateway, entries: Sequence[AuditEntry]) -> dict[str, str]:
+    """What the accounts are called that the entries name, deleted ones too."""
+    ids = {one for entry in entries for one in (_account_of(entry.actor), entry.object, entry.account_id) if one}
+    owners = await account_owners(gateway.database, list(ids))
+    return {account_id: owner.name for account_id, owner in owners.items() if owner.name != account_id}
+
+
+def _account_of(actor: str) -> str:
+    return actor.partition("/")[0]
+
+
+def _object(entry: AuditEntry, names: Mapping[str, str]) -> AuditObject:
     return AuditObject(
         id=audit_id(entry.id),
         at=entry.at,
         actor=entry.actor,
+        actor_name=names.get(_account_of(entry.actor)),
         action=entry.action,
         subject=entry.object,
+        subject_name=names.get(entry.object),
         account_id=entry.account_id,
+        account_name=names.get(entry.account_id or ""),
         detail=entry.detail,
     )
 

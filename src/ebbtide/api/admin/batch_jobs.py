@@ -14,11 +14,12 @@ from ebbtide.accounts.directory import Owner, account_owners
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json, list_page
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.openai.render import batch_object
+from ebbtide.api.openai.render import InputMethod, batch_object, input_method
 from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParameter
 from ebbtide.api.routing import Admin, Described, Endpoint
 from ebbtide.batches import cancel
-from ebbtide.batches.model import TARGETS, Job
+from ebbtide.batches.browse import NamedJob, batch_name
+from ebbtide.batches.model import TARGETS
 from ebbtide.batches.overview import JobQuery, Sums, list_jobs, list_workers, summarise
 from ebbtide.batches.states import FINAL_STATUSES
 from ebbtide.dialects.openai.batch import BatchObject, ListPage
@@ -31,14 +32,16 @@ ACCOUNT = TextParameter("account_id", "Only this account's")
 STATUS = ChoiceParameter("status", "any", ("any", *_STATUSES), "Only batches of this status")
 TARGET = ChoiceParameter("target", "any", ("any", *TARGETS), "Only batches for this target")
 MODEL = TextParameter("model", "Only batches whose requests all name this model")
-SEARCH = TextParameter("search", "A part of the name, or the id")
+SEARCH = TextParameter("search", "A part of the name or of the id")
 USERS = IntegerParameter("users", 100, 1, 1_000, "Accounts in the answer, those whose batches cost most")
 AFTER_WORKER = IntegerParameter("after", 0, 0, 10**15, "The number of the last worker of the page before")
 _FILTERS = (AFTER, LIMIT, ACCOUNT, STATUS, TARGET, MODEL, SEARCH)
 
 
 class BatchJob(msgspec.Struct, frozen=True):
-    """A batch and its owner. `misses_window`: at its pace so far it ends after its window has closed."""
+    """A batch, how it came, and its owner. `name` was given in the console, or is the one in its metadata.
+    `misses_window`: at its pace so far it ends after its window has closed.
+    """
 
     account_id: str
     user_name: str
@@ -47,6 +50,9 @@ class BatchJob(msgspec.Struct, frozen=True):
     estimated_completion_at: datetime | None
     misses_window: bool
     cached_tokens: int
+    name: str | None
+    target: str
+    input_method: InputMethod
     batch: BatchObject
     object: Literal["batch_job"] = "batch_job"
 
@@ -118,9 +124,9 @@ async def list_batch_jobs(gateway: Gateway, request: Request, principal: Princip
         LIMIT.read(request),
     )
     page = await list_jobs(gateway.database, query, gateway.moment())
-    owners = await account_owners(gateway.database, [job.account_id for job in page.items])
-    data = [_job(job, owners) for job in page.items]
-    return answer_json(list_page(data, [job.id for job in page.items], page.has_more))
+    owners = await account_owners(gateway.database, [named.job.account_id for named in page.items])
+    data = [_job(named, owners) for named in page.items]
+    return answer_json(list_page(data, [one.batch.id for one in data], page.has_more))
 
 
 async def cancel_batch_job(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -128,7 +134,8 @@ async def cancel_batch_job(gateway: Gateway, request: Request, principal: Princi
     job = await cancel.cancel_batch(gateway.database, principal, request.path_params["id"], now)
     async with gateway.database.transaction() as conn:
         await add_audit(conn, Deed(principal.actor, "batch.cancel", job.id, account_id=job.account_id), now)
-    return answer_json(_job(job, await account_owners(gateway.database, [job.account_id])))
+    named = NamedJob(job, await batch_name(gateway.database, job))
+    return answer_json(_job(named, await account_owners(gateway.database, [job.account_id])))
 
 
 async def get_batch_summary(gateway: Gateway, request: Request, principal: Principal) -> Response:
@@ -148,7 +155,8 @@ async def list_worker_rows(gateway: Gateway, request: Request, principal: Princi
     return answer_json(list_page(data, [str(worker.no) for worker in data], page.has_more))
 
 
-def _job(job: Job, owners: dict[str, Owner]) -> BatchJob:
+def _job(named: NamedJob, owners: dict[str, Owner]) -> BatchJob:
+    job = named.job
     return BatchJob(
         account_id=job.account_id,
         user_name=owners[job.account_id].name,
@@ -157,6 +165,9 @@ def _job(job: Job, owners: dict[str, Owner]) -> BatchJob:
         estimated_completion_at=job.estimated_completion_at,
         misses_window=job.finishes_in_time is False,
         cached_tokens=job.cached_tokens,
+        name=named.name,
+        target=job.target,
+        input_method=input_method(job),
         batch=batch_object(job),
     )
 

@@ -15,7 +15,7 @@ from ebbtide.api.answers import answer_json
 from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.gemini.inference import MODEL
-from ebbtide.api.gemini.pages import PAGE_SIZE, PAGE_TOKEN
+from ebbtide.api.gemini.pages import PAGE_SIZE, PAGE_TOKEN, page_asked
 from ebbtide.api.gemini.render import operation
 from ebbtide.api.openai.batches import IDEMPOTENCY_KEY, intake_of, key_of_create
 from ebbtide.api.routing import Closed, Described, Endpoint
@@ -55,7 +55,7 @@ async def _create(gateway: Gateway, request: Request, principal: Principal, targ
             None if once is None else await find_replay(gateway.database, principal.account_id, once, gateway.moment())
         )
         if made is None:
-            create = await asyncio.to_thread(parse_create, raw, settings.batch_max_requests)
+            create = await asyncio.to_thread(parse_create, raw, settings.batch_max_requests, model)
             del raw
             ask = (target, model)
             made = await gemini_batches.create_gemini_batch(intake_of(gateway), principal, ask, create, once)
@@ -69,7 +69,7 @@ def _digest(raw: bytes, target: Target, model: str) -> bytes:
 
 
 async def get_gemini_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    told = await gemini_batches.get_gemini_batch(gateway.database, principal, _id(request))
+    told = await _told(gateway, request, principal)
     if not told.job.has_ended or told.job.from_file:
         return answer_json(operation(told))
     inline = await _read_inline(gateway, told)
@@ -78,7 +78,7 @@ async def get_gemini_batch(gateway: Gateway, request: Request, principal: Princi
 
 async def list_gemini_batches(gateway: Gateway, request: Request, principal: Principal) -> Response:
     """Without inline answers: a page of them would be as large as all their batches together."""
-    token, size = PAGE_TOKEN.read(request), PAGE_SIZE.read(request)
+    token, size = page_asked(request)
     after = None if token is None else batch_id(token)
     if token is not None and after is None:
         raise InvalidRequest("pageToken is none that a page before told", param="pageToken")
@@ -91,13 +91,13 @@ async def list_gemini_batches(gateway: Gateway, request: Request, principal: Pri
 
 
 async def cancel_gemini_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    told = await gemini_batches.get_gemini_batch(gateway.database, principal, _id(request))
+    told = await _told(gateway, request, principal)
     await cancel.cancel_batch(gateway.database, principal, told.job.id, gateway.clock.now())
     return answer_json(_EMPTY)
 
 
 async def delete_gemini_batch(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    told = await gemini_batches.get_gemini_batch(gateway.database, principal, _id(request))
+    told = await _told(gateway, request, principal)
     await cancel.delete_batch(gateway.database, principal, told.job.id, gateway.clock.now())
     return answer_json(_EMPTY)
 
@@ -115,11 +115,13 @@ async def _read_inline(gateway: Gateway, told: GeminiJob) -> msgspec.Raw | None:
     return await asyncio.to_thread(responses_inline, answers) if answers else None
 
 
-def _id(request: Request) -> str:
-    found = batch_id(request.path_params["id"])
-    if found is None:
-        raise NotFound(f"No such batch: {request.path_params['id']}")
-    return found
+async def _told(gateway: Gateway, request: Request, principal: Principal) -> GeminiJob:
+    """The batch that the path names. Raises NotFound in the path's own words."""
+    name = request.path_params["id"]
+    try:
+        return await gemini_batches.get_gemini_batch(gateway.database, principal, batch_id(name) or name)
+    except NotFound:
+        raise NotFound(f"No such batch: batches/{name}") from None
 
 
 _CREATED: Final = Described(

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import Streamed, answer_json
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.gemini.pages import PAGE_SIZE, PAGE_TOKEN
+from ebbtide.api.gemini.pages import PAGE_SIZE, PAGE_TOKEN, page_asked
 from ebbtide.api.gemini.render import gemini_file
 from ebbtide.api.ranges import content_disposition
 from ebbtide.api.routing import Closed, Described, Endpoint
@@ -26,7 +26,7 @@ _PATH: Final = "/v1beta/files"
 
 
 async def list_gemini_files(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    token, size = PAGE_TOKEN.read(request), PAGE_SIZE.read(request)
+    token, size = page_asked(request)
     after = None if token is None else file_id(token)
     if token is not None and after is None:
         raise InvalidRequest("pageToken is none that a page before told", param="pageToken")
@@ -59,11 +59,12 @@ async def download_gemini_file(gateway: Gateway, request: Request, principal: Pr
 
 
 async def _file(gateway: Gateway, request: Request, principal: Principal) -> StoredFile:
+    """The file that the path names. Raises NotFound in the path's own words."""
     name = request.path_params["id"]
-    found = file_id(name)
-    if found is None:
-        raise NotFound(f"No such file: {name}")
-    return await library.get_file(gateway.database, principal, found, gateway.clock.now())
+    try:
+        return await library.get_file(gateway.database, principal, file_id(name) or name, gateway.clock.now())
+    except NotFound:
+        raise NotFound(f"No such file: files/{name}") from None
 
 
 ROUTES: tuple[Endpoint, ...] = (

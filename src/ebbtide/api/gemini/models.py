@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from starlette.requests import Request
@@ -11,18 +11,25 @@ from starlette.responses import Response
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json
 from ebbtide.api.gateway import Gateway
-from ebbtide.api.gemini.pages import PAGE_SIZE, PAGE_TOKEN
+from ebbtide.api.gemini.pages import PAGE_SIZE, PAGE_TOKEN, page_asked
 from ebbtide.api.interactive import usable_model
 from ebbtide.api.routing import Closed, Described, Endpoint
-from ebbtide.catalog.model import Model
+from ebbtide.catalog.model import Model, ModelType
 from ebbtide.dialects.gemini.models import PREFIX, GeminiModel, GeminiModels, gemini_model
+from ebbtide.dialects.values import Target
+from ebbtide.dispatch.translation import serves
 from ebbtide.errors import InvalidRequest
 
 BASE: Final = "/v1beta"
+_METHODS: Final[dict[ModelType, dict[str, Target]]] = {
+    "chat": {"generateContent": "gemini", "countTokens": "gemini_count"},
+    "embedding": {"embedContent": "gemini_embed", "batchEmbedContents": "gemini_embeddings"},
+}
+_BATCH_METHODS: Final[dict[ModelType, str]] = {"chat": "batchGenerateContent", "embedding": "asyncBatchEmbedContent"}
 
 
 async def list_gemini_models(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    after, size = PAGE_TOKEN.read(request), PAGE_SIZE.read(request)
+    after, size = page_asked(request)
     models = list(_models(gateway, principal))
     names = [model.name for model in models]
     if after is not None and after not in names:
@@ -37,8 +44,8 @@ async def list_gemini_models(gateway: Gateway, request: Request, principal: Prin
 async def get_gemini_model(gateway: Gateway, request: Request, principal: Principal) -> Response:
     name = request.path_params["model"]
     catalog = gateway.catalog.current
-    if catalog.choices(name, principal.role):
-        return answer_json(gemini_model(name, "chat"))
+    if choices := catalog.choices(name, principal.role):
+        return answer_json(_automatic(name, choices))
     return answer_json(_model(usable_model(catalog, name, principal)))
 
 
@@ -46,11 +53,20 @@ def _models(gateway: Gateway, principal: Principal) -> Iterator[GeminiModel]:
     """The models that the caller may use, in configured order, then the automatic names."""
     catalog = gateway.catalog.current
     yield from map(_model, catalog.visible(principal.role))
-    yield from (gemini_model(name, "chat") for name in catalog.auto if catalog.choices(name, principal.role))
+    automatic = ((name, catalog.choices(name, principal.role)) for name in catalog.auto)
+    yield from (_automatic(name, choices) for name, choices in automatic if choices)
 
 
 def _model(model: Model) -> GeminiModel:
-    return gemini_model(model.id, model.type, (model.context_length, model.max_output_tokens))
+    online = [method for method, target in _METHODS[model.type].items() if serves(model, target)]
+    methods = [*online, _BATCH_METHODS[model.type]] if model.has_batch_route else online
+    return gemini_model(model.id, methods, (model.context_length, model.max_output_tokens))
+
+
+def _automatic(name: str, choices: Sequence[Model]) -> GeminiModel:
+    """An automatic name, which batches cannot use; it can be asked for what each of its models can."""
+    methods = [method for method, target in _METHODS["chat"].items() if all(serves(model, target) for model in choices)]
+    return gemini_model(name, methods)
 
 
 ROUTES: tuple[Endpoint, ...] = (

@@ -1,4 +1,5 @@
-"""Gemini's resumable uploads: one call begins one, and others, at the URL that it answers with, bring the bytes.
+"""Gemini's uploads: whole in one call (`raw`), or in parts: one call begins, others, at the URL that it answers with,
+bring the bytes.
 
 Those carry no key: the secret in the URL is theirs. Every answer tells how the upload stands, which is what clients go
 on by; bytes that are sent again, and the last call again, change nothing.
@@ -6,6 +7,9 @@ on by; bytes that are sent again, and the last call again, change nothing.
 
 from __future__ import annotations
 
+import asyncio
+import re
+from datetime import datetime
 from typing import Final
 
 from starlette.requests import Request
@@ -15,40 +19,63 @@ from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import answer_json
 from ebbtide.api.bodies import MIB, check_length, read_body, refuse_encoded
 from ebbtide.api.dialect import ASKED
+from ebbtide.api.form import UNNAMED, in_blocks
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.gemini.render import gemini_file
 from ebbtide.api.routing import Closed, Described, Endpoint, Open
-from ebbtide.dialects.fields import convert
-from ebbtide.dialects.gemini.files import FileWish, StartUpload, UploadedFile
-from ebbtide.dialects.gemini.members import Members, camel
+from ebbtide.api.uploads import take_file
+from ebbtide.dialects.gemini.files import StartUpload, UploadedFile
+from ebbtide.dialects.gemini.members import Members
 from ebbtide.dialects.gemini.wire import Empty
 from ebbtide.dialects.values import check_json
 from ebbtide.errors import InvalidRequest
 from ebbtide.files import resumable
+from ebbtide.files.model import StoredFile
 from ebbtide.files.resumable import Announced, Standing
-from ebbtide.files.upload import check_may_upload
+from ebbtide.files.upload import NewFile, Upload, check_may_upload
 
 _PATH: Final = "/upload/v1beta/files"
 _COMMAND: Final = "x-goog-upload-command"
 _STATUS: Final = "x-goog-upload-status"
 _RECEIVED: Final = "x-goog-upload-size-received"
+_PROTOCOL: Final = "x-goog-upload-protocol"
+_FILE_NAME: Final = "x-goog-upload-file-name"
 _LONGEST_NAME: Final = 512
+_NO_MEMBER: Final = "not supported here"
+_PROTOCOLS: Final = {"resumable": False, "raw": True, "media": True}
+_MEDIA: Final = re.compile(r"(?:image|audio|video)/|application/pdf", re.IGNORECASE)
 _COMMANDS: Final = frozenset({"upload", "finalize", "query", "cancel"})
 
 
 async def start_gemini_upload(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    if _is_raw(request):
+        return await _take_whole(gateway, request, principal)
     settings, now = gateway.settings.current, gateway.clock.now()
-    if request.headers.get("x-goog-upload-protocol", "resumable") != "resumable":
-        raise InvalidRequest("X-Goog-Upload-Protocol: must be resumable", param="x-goog-upload-protocol")
-    await check_may_upload(gateway.database, principal, settings, now)
-    wish = _wish(await read_body(request, MIB))
-    announced = _announced(request, wish)
+    if request.headers.get(_COMMAND, "start").strip().lower() != "start":
+        raise InvalidRequest("X-Goog-Upload-Command: must be start, where an upload begins", param=_COMMAND)
+    await check_may_upload(
+        gateway.database, principal, settings, now, gateway.failed_uploads.count(principal.account_id, now)
+    )
+    announced = _announced(request, await read_body(request, MIB))
     secret = await resumable.begin_upload(gateway.database, principal, announced, settings, now)
     answer = answer_json(Empty())
     asked = request.scope[ASKED].rstrip("/")
     answer.headers["x-goog-upload-url"] = f"{request.url.scheme}://{request.url.netloc}{asked}/{secret}"
     answer.headers[_STATUS] = "active"
     return answer
+
+
+async def _take_whole(gateway: Gateway, request: Request, principal: Principal) -> Response:
+    """The body is the file."""
+    _refuse_media(request.headers.get("content-type"), "content-type")
+    name = _checked_name(request.headers.get(_FILE_NAME))
+
+    async def read(upload: Upload, now: datetime) -> NewFile:
+        async for block in in_blocks(request.stream()):
+            await asyncio.to_thread(upload.write, block)
+        return NewFile(principal.account_id, name, now)
+
+    return _final(await take_file(gateway, request, principal, read), request)
 
 
 async def continue_gemini_upload(gateway: Gateway, request: Request) -> Response:
@@ -66,36 +93,52 @@ async def continue_gemini_upload(gateway: Gateway, request: Request) -> Response
         standing = await resumable.add_bytes(gateway.database, place, request.stream(), settings, now)
     if "finalize" not in commands and standing.file_id is None:
         return Response(status_code=200, headers={_STATUS: "active", _RECEIVED: str(standing.received)})
-    file = await resumable.finish_upload(gateway.database, secret, settings, now)
+    return _final(await resumable.finish_upload(gateway.database, secret, settings, now), request)
+
+
+def _final(file: StoredFile, request: Request) -> Response:
     answer = answer_json(UploadedFile(gemini_file(file, request)))
     answer.headers[_STATUS] = "final"
     answer.headers[_RECEIVED] = str(file.size)
     return answer
 
 
-def _wish(raw: bytes) -> FileWish:
-    if not raw.strip():
-        return FileWish()
-    body = check_json(raw)
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be a JSON object")
-    file = Members("", body).get("file")
-    named = {camel(name): value for name, value in file.items()} if isinstance(file, dict) else {}
-    wish = convert({"file": named}, StartUpload).file or FileWish()
-    if wish.name is not None:
+def _is_raw(request: Request) -> bool:
+    """Whether the body is the file itself. Raises InvalidRequest for a protocol that is not spoken here."""
+    told = request.headers.get(_PROTOCOL) or request.query_params.get("uploadType") or "resumable"
+    if told.lower() not in _PROTOCOLS:
+        raise InvalidRequest(f"{_PROTOCOL}: must be resumable, or raw where the body is the file", param=_PROTOCOL)
+    return _PROTOCOLS[told.lower()]
+
+
+def _announced(request: Request, raw: bytes) -> Announced:
+    """What the call that begins an upload says of its file."""
+    body = Members("", check_json(raw) if raw.strip() else {})
+    body.only(frozenset({"file"}), _NO_MEMBER)
+    file = body.inner("file") or Members("file", {})
+    if "name" in file:
         raise InvalidRequest("file.name: names are given by the gateway", param="file.name")
-    return wish
-
-
-def _announced(request: Request, wish: FileWish) -> Announced:
-    name = wish.display_name or request.headers.get("x-goog-upload-file-name") or "upload.jsonl"
-    if "\0" in name:
-        raise InvalidRequest("file.displayName: must not contain NUL", param="file.displayName")
+    file.only(frozenset({"displayName", "mimeType", "sizeBytes"}), _NO_MEMBER)
+    _refuse_media(file.text("mimeType") or request.headers.get("x-goog-upload-header-content-type"), "file.mimeType")
+    name = _checked_name(file.text("displayName") or request.headers.get(_FILE_NAME))
     length = request.headers.get("x-goog-upload-header-content-length")
     if length is None:
-        size = Members("file", {"sizeBytes": wish.size_bytes}).whole("sizeBytes", 0, 2**62)
-        return Announced(name[:_LONGEST_NAME], size)
-    return Announced(name[:_LONGEST_NAME], _whole(length, "x-goog-upload-header-content-length"))
+        return Announced(name, file.whole("sizeBytes", 0, 2**62))
+    return Announced(name, _whole(length, "x-goog-upload-header-content-length"))
+
+
+def _checked_name(told: str | None) -> str:
+    if "\0" in (told or ""):
+        raise InvalidRequest("file.displayName: must not contain NUL", param="file.displayName")
+    return (told or UNNAMED)[:_LONGEST_NAME]
+
+
+def _refuse_media(kind: str | None, param: str) -> None:
+    """Files here hold requests of batches and nothing else. Raises InvalidRequest for what surely does not."""
+    if _MEDIA.match(kind or ""):
+        raise InvalidRequest(
+            f"{param}: only JSONL files are kept here; images go into a request's inlineData", param=param
+        )
 
 
 def _commands(request: Request) -> frozenset[str]:
@@ -122,7 +165,7 @@ ROUTES: tuple[Endpoint, ...] = (
         "POST",
         _PATH,
         start_gemini_upload,
-        "Begin an upload in parts; x-goog-upload-url tells where they go",
+        "Begin an upload in parts, x-goog-upload-url tells where they go; or send a whole file as raw",
         Described(request=StartUpload, answer=Empty, errors=(400, 403, 404, 413, 429)),
         batch=True,
     ),

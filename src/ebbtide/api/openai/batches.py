@@ -56,7 +56,7 @@ async def create_batch(gateway: Gateway, request: Request, principal: Principal)
     async with in_turn(len(raw)):
         version = request.headers.get(VERSION)
         once = None if key is None else Once(key, await asyncio.to_thread(create_digest, raw, version))
-        replayed = await _replayed(gateway, principal, once)
+        replayed = await replayed_create(gateway, principal, once)
         if replayed is not None:
             return replayed
         parsed = await asyncio.to_thread(parse_create, raw, settings.batch_max_requests)
@@ -71,7 +71,7 @@ async def retry_batch(gateway: Gateway, request: Request, principal: Principal) 
     if VERSION in request.headers:
         raise InvalidRequest(f"{VERSION} is not allowed: the new batch has the old one's", param=VERSION)
     once = None if key is None else Once(key, create_digest(encode({RETRY_OF: batch_id})))
-    replayed = await _replayed(gateway, principal, once)
+    replayed = await replayed_create(gateway, principal, once)
     if replayed is not None:
         return replayed
     return answer_json(batch_object(await resubmit.retry_batch(intake_of(gateway), principal, batch_id, once)))
@@ -86,7 +86,7 @@ def key_of_create(request: Request) -> str | None:
     return IDEMPOTENCY_KEY.read(request)
 
 
-async def _replayed(gateway: Gateway, principal: Principal, once: Once | None) -> Response | None:
+async def replayed_create(gateway: Gateway, principal: Principal, once: Once | None) -> Response | None:
     """The answer of a create that was made before with the same key; None when this is the first."""
     if once is None:
         return None

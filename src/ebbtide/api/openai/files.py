@@ -10,20 +10,20 @@ from starlette.responses import Response
 
 from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import Streamed, answer_json
-from ebbtide.api.bodies import MIB, check_length, refuse_encoded
-from ebbtide.api.form import ENVELOPE_BYTES, read_form
+from ebbtide.api.form import read_form
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.render import file_list, file_object
 from ebbtide.api.parameters import ChoiceParameter, IntegerParameter, TextParameter
 from ebbtide.api.ranges import Slice, Unsatisfiable, content_disposition, is_unchanged, read_range
 from ebbtide.api.routing import Closed, Described, Endpoint
+from ebbtide.api.uploads import take_file
 from ebbtide.dialects.fields import LONGEST_LIFE, SHORTEST_LIFE
 from ebbtide.dialects.openai.batch import FileDeleted, FileObject, ListPage
 from ebbtide.errors import InvalidRequest
 from ebbtide.files import library
 from ebbtide.files.download import download_file
 from ebbtide.files.model import UPLOADED, FileQuery, StoredFile
-from ebbtide.files.upload import NewFile, Upload, check_may_upload, save_upload
+from ebbtide.files.upload import NewFile, Upload
 
 JSONL = "application/jsonl"
 
@@ -38,6 +38,11 @@ UPLOAD_FORM = {
     "properties": {
         "file": {"type": "string", "format": "binary", "description": "JSONL, one request a line"},
         "purpose": {"type": "string", "enum": [UPLOADED]},
+        "source_file_id": {
+            "type": "string",
+            "description": "The uploaded file that this is a batch's own copy of, with changed requests: it is not "
+            "listed, and is deleted with that file or with the batch that is made of it",
+        },
         "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
         "expires_after[seconds]": {"type": "integer", "minimum": SHORTEST_LIFE, "maximum": LONGEST_LIFE},
     },
@@ -45,19 +50,13 @@ UPLOAD_FORM = {
 
 
 async def upload_file(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    settings, now, failures = gateway.settings.current, gateway.clock.now(), gateway.failed_uploads
-    limit = settings.batch_max_body_mb * MIB
-    with failures.under_way(principal.account_id, now) as others:
-        await check_may_upload(gateway.database, principal, settings, now, others)
-        with failures.noted(principal.account_id, now), Upload(limit) as upload:
-            refuse_encoded(request)
-            check_length(request, limit + ENVELOPE_BYTES)
-            form = await read_form(request, upload.write)
-            _check_purpose(form.fields)
-            new = NewFile(principal.account_id, form.filename, now, _expires_at(form.fields, now))
-            failed = failures.count(principal.account_id, now)
-            file = await save_upload(gateway.database, new, upload, settings, failed)
-    return answer_json(file_object(file))
+    async def read(upload: Upload, now: datetime) -> NewFile:
+        form = await read_form(request, upload.write)
+        _check_purpose(form.fields)
+        expires_at, source_id = _expires_at(form.fields, now), form.fields.get("source_file_id")
+        return NewFile(principal.account_id, form.filename, now, expires_at, source_id)
+
+    return answer_json(file_object(await take_file(gateway, request, principal, read)))
 
 
 async def list_files(gateway: Gateway, request: Request, principal: Principal) -> Response:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import msgspec
 
 from ebbtide.api.answers import list_page
-from ebbtide.batches.model import Job, timestamps
+from ebbtide.batches.model import MESSAGE_BATCHES, Job, timestamps
 from ebbtide.batches.results import Result
 from ebbtide.batches.watch import Progress
 from ebbtide.delivery.lines import error_of
@@ -41,11 +41,19 @@ from ebbtide.files.model import StoredFile
 from ebbtide.ids import result_id
 from ebbtide.page import Page
 
+InputMethod = Literal["requests", "file", "message_batches"]
 Source = TypeVar("Source")
 Wire = TypeVar("Wire", BatchObject, FileObject, ResultItem, WebhookEvent)
 
 _decode_metadata = msgspec.json.Decoder(dict[str, str]).decode
 _decode_errors = msgspec.json.Decoder(list[BatchErrorItem]).decode
+
+
+def input_method(job: Job) -> InputMethod:
+    """How a batch's requests came."""
+    if job.input_file_id is not None:
+        return "file"
+    return "message_batches" if job.api_surface == MESSAGE_BATCHES else "requests"
 
 
 def batch_object(job: Job) -> BatchObject:

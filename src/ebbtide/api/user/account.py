@@ -73,7 +73,7 @@ async def create_user_key(gateway: Gateway, request: Request, principal: Princip
     budgets = amounts_over(draft.daily_budget_usd, draft.monthly_budget_usd, most)
     _check_lower(budgets, most)
     wish = KeyWish(principal.account_id, draft.name, draft.expires_at, budgets)
-    key, secret = await directory.add_key(gateway.database, wish, principal.actor, now)
+    key, secret = await directory.create_key(gateway.database, wish, principal.actor, now)
     return answer_json(key_object(key, now, secret))
 
 
@@ -88,7 +88,7 @@ async def set_user_key_budgets(gateway: Gateway, request: Request, principal: Pr
 
 async def revoke_user_key(gateway: Gateway, request: Request, principal: Principal) -> Response:
     key, now = await _own_key(gateway, request, principal), gateway.clock.now()
-    revoked = await directory.withdraw_key(gateway.database, key.id, principal.actor, now)
+    revoked = await directory.revoke_key(gateway.database, key.id, principal.actor, now)
     gateway.authenticator.forget()
     return answer_json(key_object(revoked, now))
 

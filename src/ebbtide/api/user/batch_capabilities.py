@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
@@ -63,7 +64,7 @@ class BatchInUse(msgspec.Struct, frozen=True, kw_only=True):
     stored_file_bytes: int
 
 
-class ModelPrices(msgspec.Struct, frozen=True, kw_only=True):
+class BatchPrices(msgspec.Struct, frozen=True, kw_only=True):
     """USD per million tokens of an interactive request; a batch's costs `batch_factor` times that."""
 
     input: float
@@ -73,7 +74,7 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True):
     batch_factor: float
 
 
-class BatchModel(msgspec.Struct, frozen=True, kw_only=True):
+class BatchCapableModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model by its canonical name. `available`: it has a route that batch work may use; `live`: one is in use now.
 
     `unsupported_fields` of a chat completion's or an embedding's body are what no such route can carry; where
@@ -88,7 +89,7 @@ class BatchModel(msgspec.Struct, frozen=True, kw_only=True):
     live: bool
     context_length: int | None
     max_output_tokens: int | None
-    prices: ModelPrices
+    prices: BatchPrices
     unsupported_fields: list[str]
     unknown_fields: bool
 
@@ -112,35 +113,23 @@ class BatchCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     file_window_hours: int | None
     retention_days: int
     file_retention_days: int
-    models: list[BatchModel]
+    models: list[BatchCapableModel]
 
 
 async def get_batch_capabilities(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    settings = gateway.settings.current
-    needed = Role(settings.batch_min_role)
-    may, enabled = principal.role >= needed, settings.batch_enabled
-    running = settings.batch_role_concurrency(principal.role.value)
-    try:
-        account = await get_account(gateway.database, principal.account_id)
-        running = running if account.batch_max_concurrency is None else account.batch_max_concurrency
-        in_use: InUse | None = await read_in_use(gateway.database, principal.account_id)
-        history: bool | None = await _has_history(gateway, principal, in_use)
-    except Unavailable:
-        in_use = history = None
-    status: Literal["enabled", "disabled", "unavailable"] = "enabled" if enabled else "disabled"
-    if enabled and history is None:
-        status = "unavailable"
-    window = settings.batch_completion_window_hours
+    settings, store = gateway.settings.current, await _read_store(gateway, principal)
+    needed, window = Role(settings.batch_min_role), settings.batch_completion_window_hours
+    may, history = principal.role >= needed, None if store is None else store.has_history
     return answer_json(
         BatchCapabilities(
-            status=status,
+            status=_status(settings, store),
             min_role=needed.value,
             role_may_submit=may,
             has_history=history,
-            show_entry=enabled and (may or history is not False),
+            show_entry=settings.batch_enabled and (may or history is not False),
             targets=[TargetObject(endpoint.target, endpoint.url) for endpoint in ENDPOINTS],
-            limits=_limits(settings, running),
-            in_use=_in_use(in_use),
+            limits=_limits(settings, _running(settings, principal, store)),
+            in_use=None if store is None else _in_use(store.in_use),
             window_hours=window or None,
             file_window_hours=FILE_WINDOW_HOURS if window else None,
             retention_days=settings.batch_retention_days,
@@ -150,14 +139,43 @@ async def get_batch_capabilities(gateway: Gateway, request: Request, principal: 
     )
 
 
-async def _has_history(gateway: Gateway, principal: Principal, in_use: InUse | None) -> bool:
-    if in_use is not None and in_use.has_batches:
-        return True
+@dataclass(frozen=True)
+class _Store:
+    """What the database tells of the caller; `running` is the account's own cap, None where its role's holds."""
+
+    running: int | None
+    in_use: InUse
+    has_history: bool
+
+
+async def _read_store(gateway: Gateway, principal: Principal) -> _Store | None:
+    """None while the database cannot be read."""
+    try:
+        account = await get_account(gateway.database, principal.account_id)
+        in_use = await read_in_use(gateway.database, principal.account_id)
+        history = in_use.has_batches or await _has_webhook(gateway, principal)
+    except Unavailable:
+        return None
+    return _Store(account.batch_max_concurrency, in_use, history)
+
+
+async def _has_webhook(gateway: Gateway, principal: Principal) -> bool:
     try:
         await get_webhook(gateway.database, principal)
     except NotFound:
         return False
     return True
+
+
+def _status(settings: Settings, store: _Store | None) -> Literal["enabled", "disabled", "unavailable"]:
+    if not settings.batch_enabled:
+        return "disabled"
+    return "unavailable" if store is None else "enabled"
+
+
+def _running(settings: Settings, principal: Principal, store: _Store | None) -> int:
+    own = None if store is None else store.running
+    return settings.batch_role_concurrency(principal.role.value) if own is None else own
 
 
 def _limits(settings: Settings, running: int) -> BatchLimits:
@@ -177,15 +195,13 @@ def _limits(settings: Settings, running: int) -> BatchLimits:
     )
 
 
-def _in_use(told: InUse | None) -> BatchInUse | None:
-    if told is None:
-        return None
+def _in_use(told: InUse) -> BatchInUse:
     return BatchInUse(
         unfinished_batches=told.batches, unfinished_requests=told.requests, stored_file_bytes=told.file_bytes
     )
 
 
-def _model(model: Model) -> BatchModel:
+def _model(model: Model) -> BatchCapableModel:
     targets = [
         endpoint.target
         for endpoint in ENDPOINTS
@@ -193,7 +209,7 @@ def _model(model: Model) -> BatchModel:
     ]
     refused = [refused_in_batches(model, target) for target in targets]
     fields = (field for one in refused for field in one.fields)
-    return BatchModel(
+    return BatchCapableModel(
         id=model.id,
         aliases=list(model.aliases),
         type=model.type,
@@ -208,8 +224,8 @@ def _model(model: Model) -> BatchModel:
     )
 
 
-def _prices(pricing: Pricing, factor: Decimal) -> ModelPrices:
-    return ModelPrices(
+def _prices(pricing: Pricing, factor: Decimal) -> BatchPrices:
+    return BatchPrices(
         input=float(pricing.input),
         cached_input=float(pricing.cached_input),
         cache_write=float(pricing.cache_write),

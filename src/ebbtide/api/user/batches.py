@@ -7,7 +7,7 @@ while DB_STORE_FULL_CONTENT is on, and every look is in the audit log; otherwise
 from __future__ import annotations
 
 import asyncio
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 import msgspec
 from starlette.requests import Request
@@ -17,20 +17,20 @@ from ebbtide.accounts.store import Principal
 from ebbtide.api.answers import Streamed, answer_json, list_page
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.files import JSONL
-from ebbtide.api.openai.render import batch_object, result_item
-from ebbtide.api.parameters import IntegerParameter, OneOfParameter, TextParameter
+from ebbtide.api.openai.render import InputMethod, batch_object, input_method, result_item
+from ebbtide.api.parameters import CursorParameter, IntegerParameter, OneOfParameter, TextParameter
 from ebbtide.api.ranges import content_disposition
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.batches import browse
 from ebbtide.batches.browse import GROUPS, OUTCOMES, Browse, ItemBrowse, NamedJob
-from ebbtide.batches.model import MESSAGE_BATCHES, Job
+from ebbtide.batches.model import Job
 from ebbtide.batches.progress import get_batch
 from ebbtide.batches.stored import StoredRequest
 from ebbtide.batches.unfinished import check_exportable, export_unfinished
 from ebbtide.delivery.export import check_ended
 from ebbtide.dialects.lines import line_body
 from ebbtide.dialects.openai.batch import BatchObject, ListPage, ResultError, ResultResponse
-from ebbtide.errors import InvalidRequest, NotFound
+from ebbtide.errors import NotFound
 from ebbtide.ids import result_number
 from ebbtide.page import Page
 from ebbtide.records.audit import Deed, add_audit
@@ -39,7 +39,7 @@ AFTER = TextParameter("after", "The last_id of the page before")
 LIMIT = IntegerParameter("limit", 20, 1, 100, "Batches in a page")
 GROUP = OneOfParameter("group", GROUPS, "Only batches shown as this")
 SEARCH = TextParameter("search", "A part of the name or of the id")
-AFTER_ITEM = TextParameter("after", "The last_id of the page before, `batch_req_<number>`")
+AFTER_ITEM: Final = CursorParameter("after", "batch_req_<number>", result_number)
 LIMIT_ITEMS = IntegerParameter("limit", 20, 1, 100, "Requests in a page, which also ends at about 8 MiB")
 OUTCOME = OneOfParameter("outcome", tuple(OUTCOMES), "Only requests with this outcome")
 SEARCH_ITEMS = TextParameter("search", "A part of the custom_id")
@@ -52,7 +52,7 @@ class UserBatch(msgspec.Struct, frozen=True, kw_only=True):
     object: Literal["user_batch"] = "user_batch"
     name: str | None
     target: str
-    input_method: Literal["requests", "file", "message_batches"]
+    input_method: InputMethod
     own: bool
     content_shown: bool
     batch: BatchObject
@@ -103,7 +103,9 @@ async def get_user_batch(gateway: Gateway, request: Request, principal: Principa
 
 
 async def list_user_batch_requests(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    wanted = ItemBrowse(_cursor(request), OUTCOME.read(request), SEARCH_ITEMS.read(request), LIMIT_ITEMS.read(request))
+    wanted = ItemBrowse(
+        AFTER_ITEM.read(request), OUTCOME.read(request), SEARCH_ITEMS.read(request), LIMIT_ITEMS.read(request)
+    )
     job = await _job(gateway, request, principal)
     shown = _shows_content(gateway, principal, job)
     if shown and job.account_id != principal.account_id:
@@ -152,28 +154,15 @@ def _shows_content(gateway: Gateway, principal: Principal, job: Job) -> bool:
 
 def _batch(gateway: Gateway, principal: Principal, named: NamedJob) -> UserBatch:
     job = named.job
-    method: Literal["requests", "file", "message_batches"] = "requests"
-    if job.api_surface != "openai_inline":
-        method = "message_batches" if job.api_surface == MESSAGE_BATCHES else "requests"
-    if job.input_file_id is not None:
-        method = "file"
     return UserBatch(
         id=job.id,
         name=named.name,
         target=job.target,
-        input_method=method,
+        input_method=input_method(job),
         own=job.account_id == principal.account_id,
         content_shown=_shows_content(gateway, principal, job),
         batch=batch_object(job),
     )
-
-
-def _cursor(request: Request) -> int | None:
-    after = AFTER_ITEM.read(request)
-    number = None if after is None else result_number(after)
-    if after is not None and number is None:
-        raise InvalidRequest("'after' must be the id of a request, batch_req_<number>", param="after")
-    return number
 
 
 def _rendered(page: Page[StoredRequest], shown: bool) -> bytes:

@@ -12,8 +12,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from ebbtide.dialects.fields import check_name, check_size, convert, invalid, word_of
-from ebbtide.dialects.values import BOM, MAX_MODEL, MAX_TOKENS, BatchBody, Body, Limits, Terms, check_json
-from ebbtide.errors import InvalidRequest
+from ebbtide.dialects.values import BOM, MAX_MODEL, MAX_TOKENS, BatchBody, Body, Limits, Terms, check_object
 
 VERSIONS: Final = ("2023-06-01", "2026-10-21")
 NARROWED_IN: Final = "2026-10-21"
@@ -41,7 +40,7 @@ _OWN_BLOCKS: Final = frozenset(
 _OWN_TOOLS: Final = ("custom", "bash_", "text_editor_", "memory_", "computer_", "browser_toolset_")
 
 
-class _Message(msgspec.Struct, gc=False):
+class MessageParam(msgspec.Struct, gc=False):
     role: Literal["user", "assistant", "system"]
     content: str | list[_Block]
 
@@ -49,7 +48,7 @@ class _Message(msgspec.Struct, gc=False):
 class Messages(msgspec.Struct, gc=False):
     model: _Name
     max_tokens: _Count
-    messages: Annotated[list[_Message], msgspec.Meta(min_length=1)]
+    messages: Annotated[list[MessageParam], msgspec.Meta(min_length=1)]
     system: str | list[_Block] | None = None
     tools: list[_Block] | None = None
     tool_choice: dict[str, object] | None = None
@@ -63,7 +62,7 @@ class Messages(msgspec.Struct, gc=False):
 
 class CountTokens(msgspec.Struct, gc=False):
     model: _Name
-    messages: Annotated[list[_Message], msgspec.Meta(min_length=1)]
+    messages: Annotated[list[MessageParam], msgspec.Meta(min_length=1)]
     system: str | list[_Block] | None = None
     tools: list[_Block] | None = None
 
@@ -71,7 +70,7 @@ class CountTokens(msgspec.Struct, gc=False):
 def parse_body(raw: bytes, terms: Terms) -> Body:
     """Check an interactive request's body. A leading BOM is stripped. Raises InvalidRequest naming the field."""
     raw = raw.removeprefix(BOM)
-    body = _object(raw)
+    body = check_object(raw)
     checked = check_messages(body, terms)
     return Body(
         model=checked.model,
@@ -85,7 +84,7 @@ def parse_body(raw: bytes, terms: Terms) -> Body:
 def parse_count(raw: bytes, terms: Terms) -> Body:
     """Check the body of a request to count its tokens; as parse_body."""
     raw = raw.removeprefix(BOM)
-    body = _object(raw)
+    body = check_object(raw)
     checked = convert(body, CountTokens)
     check_name(checked.model)
     _check_sizes(checked, None, terms.limits)
@@ -124,13 +123,6 @@ def check_messages(body: dict[str, object], terms: Terms) -> Messages:
     return checked
 
 
-def _object(raw: bytes) -> dict[str, object]:
-    body = check_json(raw)
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be a JSON object")
-    return body
-
-
 def _check_sizes(checked: Messages | CountTokens, stops: Sequence[str] | None, limits: Limits) -> None:
     check_size("messages", len(checked.messages), limits.messages)
     parts = sum(len(message.content) for message in checked.messages if type(message.content) is list)
@@ -141,7 +133,7 @@ def _check_sizes(checked: Messages | CountTokens, stops: Sequence[str] | None, l
     check_size("stop_sequences", len(stops or ()), limits.stop_sequences)
 
 
-def _check_version(body: Mapping[str, object], messages: Sequence[_Message], version: str | None) -> None:
+def _check_version(body: Mapping[str, object], messages: Sequence[MessageParam], version: str | None) -> None:
     if (version or VERSIONS[0]) < NARROWED_IN:
         return
     for field in _SAMPLING:

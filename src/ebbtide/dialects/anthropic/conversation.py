@@ -14,8 +14,7 @@ import msgspec
 from ebbtide.dialects.anthropic.blocks import BlockReader, known
 from ebbtide.dialects.conversation import Conversation, Effort, Message, Sampling, Tool, ToolChoice, cannot
 from ebbtide.dialects.fields import convert, invalid, word_of
-from ebbtide.dialects.values import MAX_TOKENS, check_json
-from ebbtide.errors import InvalidRequest
+from ebbtide.dialects.values import MAX_TOKENS, check_object
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_TOKENS)]
 _NO_PARAMETER: Final = "the model's server has no such parameter"
@@ -60,9 +59,7 @@ _MEMBERS: Final = frozenset(_Messages.__struct_fields__)
 
 def read_conversation(raw: bytes) -> Conversation:
     """A Messages body. Raises InvalidRequest naming the field that is malformed or has no place."""
-    body = check_json(raw)
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be a JSON object")
+    body = check_object(raw)
     known("", body, _MEMBERS)
     asked = convert({name: value for name, value in body.items() if value is not None}, _Messages)
     reader = BlockReader()

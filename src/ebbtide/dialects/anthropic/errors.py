@@ -26,7 +26,7 @@ _TYPES: Final = {
 }
 
 
-class ErrorDetail(msgspec.Struct, frozen=True, gc=False):
+class MessagesErrorDetail(msgspec.Struct, frozen=True, gc=False):
     type: str
     message: str
 
@@ -35,7 +35,7 @@ class MessagesError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`{"type": "error", "error": {"type", "message"}, "request_id"}`."""
 
     type: str = "error"
-    error: ErrorDetail
+    error: MessagesErrorDetail
     request_id: str
 
 
@@ -54,7 +54,7 @@ def render_error(error: EbbtideError, request_id: str) -> tuple[int, dict[str, s
     return (
         status,
         headers,
-        msgspec.json.encode(MessagesError(error=ErrorDetail(type_of(status), message), request_id=request_id)),
+        msgspec.json.encode(MessagesError(error=MessagesErrorDetail(type_of(status), message), request_id=request_id)),
     )
 
 

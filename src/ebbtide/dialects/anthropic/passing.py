@@ -4,17 +4,15 @@ bytes, bar the model's name.
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from ebbtide.dialects.anthropic.errors import error_event
 from ebbtide.dialects.anthropic.responses import ERROR_STATUSES, error_of, usage_of
+from ebbtide.dialects.pieces import MALFORMED
 from ebbtide.dialects.sse import Events, data_of
 from ebbtide.dialects.values import Answer, MalformedAnswer, UpstreamError, Usage, members_replaced, one_line
 from ebbtide.errors import EbbtideError
 
-_MALFORMED: Final = "The upstream's stream is malformed"
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 
 
@@ -66,7 +64,7 @@ class MessageStream:
             return []
         passed = self._passed(self._events.feed(chunk))
         if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(_MALFORMED)
+            self.error = UpstreamError(MALFORMED)
         return passed
 
     def close(self) -> list[bytes]:
@@ -98,7 +96,7 @@ class MessageStream:
             if kind in ("message_delta", "error"):
                 self._learn(_decode(data))
         except (ValueError, RecursionError):
-            self.error = UpstreamError(_MALFORMED)
+            self.error = UpstreamError(MALFORMED)
             return b""
         self.done = kind == "message_stop"
         return event

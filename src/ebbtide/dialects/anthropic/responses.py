@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from ebbtide.dialects.conversation import Choice, Completion, Finish, Part, Text, Thought, ToolCall
-from ebbtide.dialects.values import MAX_TOKENS, UpstreamError, Usage
+from ebbtide.dialects.told import clean, count_of, detail_of
+from ebbtide.dialects.values import UpstreamError, Usage
 
 FINISHES: Final[dict[str, Finish]] = {
     "end_turn": "stop",
@@ -89,13 +90,12 @@ def usage_of(usage: object) -> Usage | None:
     """
     if not isinstance(usage, dict):
         return None
-    given, made = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
+    given, made = count_of(usage.get("input_tokens")), count_of(usage.get("output_tokens"))
     if given is None or made is None:
         return None
-    read = _count(usage.get("cache_read_input_tokens")) or 0
-    written = _count(usage.get("cache_creation_input_tokens")) or 0
-    details = usage.get("output_tokens_details")
-    thought = (_count(details.get("thinking_tokens")) or 0) if isinstance(details, dict) else 0
+    read = detail_of(usage, "cache_read_input_tokens")
+    written = detail_of(usage, "cache_creation_input_tokens")
+    thought = detail_of(usage.get("output_tokens_details"), "thinking_tokens")
     return Usage(given + read + written, read, made, min(thought, made), written)
 
 
@@ -114,8 +114,4 @@ def error_of(answer: dict[str, object]) -> tuple[UpstreamError | None, str | Non
         return None, None
     message, kind = error.get("message"), error.get("type")
     text = message if isinstance(message, str) and message.strip() else "The upstream answered with an error"
-    return UpstreamError(text.strip().replace("\0", "\ufffd")[:2000]), kind if isinstance(kind, str) else None
-
-
-def _count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
+    return UpstreamError(clean(text)), kind if isinstance(kind, str) else None

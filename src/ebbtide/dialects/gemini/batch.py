@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from ebbtide.dialects.fields import MAX_CUSTOM_ID, field_error, invalid, is_custom_id
 from ebbtide.dialects.gemini.files import file_id
 from ebbtide.dialects.gemini.members import Members, camel
+from ebbtide.dialects.gemini.models import PREFIX
 from ebbtide.dialects.values import BOM, REQUEST_DEPTH, check_json, is_crowded, members_replaced, one_line
 from ebbtide.errors import InvalidRequest
 
@@ -30,6 +31,7 @@ TYPE: Final = "type.googleapis.com/google.ai.generativelanguage.v1main.GenerateC
 MAX_NAME: Final = 128
 _ASIDE: Final = 1024 * 1024  # bytes of what is not requests
 _RPC_CODES: Final = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 409: 9, 413: 3, 422: 3, 429: 8, 499: 1, 503: 14, 504: 4}
+_ELSEWHERE: Final = {"webhookConfig": "not supported here: an account has one webhook, set at /v1/batch_webhook"}
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -108,8 +110,11 @@ class _Elements(msgspec.Struct, gc=False):
 _decode_elements = msgspec.json.Decoder(list[_Elements]).decode
 
 
-def parse_create(raw: bytes, most: int) -> CreateGeminiBatch:
-    """Read a create call of up to `most` requests, leaving these as bytes. Raises InvalidRequest."""
+def parse_create(raw: bytes, most: int, model: str) -> CreateGeminiBatch:
+    """Read a create call of up to `most` requests for the model of its path, leaving these as bytes.
+
+    Raises InvalidRequest.
+    """
     batch = _inner("", _object("", raw.removeprefix(BOM)), "batch", frozenset({"batch"}))
     told = frozenset({"displayName", "inputConfig", "priority", "model"})
     config = _inner("batch", batch, "inputConfig", told)
@@ -119,6 +124,9 @@ def parse_create(raw: bytes, most: int) -> CreateGeminiBatch:
     name = aside.text("displayName")
     if name is not None and (len(name) > MAX_NAME or "\0" in name):
         raise invalid(aside.at("displayName"), f"must be at most {MAX_NAME} characters, without NUL")
+    given = aside.text("model")
+    if given is not None and given.removeprefix(PREFIX) != model:
+        raise invalid(aside.at("model"), "is another than the path's")
     priority = aside.whole("priority", -(2**63), 2**63 - 1) or 0
     if ("requests" in config) == ("fileName" in config):
         raise invalid("batch.inputConfig", "must hold one of requests and fileName")
@@ -137,7 +145,7 @@ def read_requests(create: CreateGeminiBatch) -> Iterator[GeminiRequest]:
         path = f"batch.inputConfig.requests.requests[{index}]"
         members = _object(path, bytes(element))
         checked = Members(path, _checked(path, element))
-        checked.only(frozenset({"request", "metadata"}))
+        checked.only(frozenset({"request", "metadata"}), "not supported here: name a request in its metadata")
         request = checked.get("request")
         if not isinstance(request, dict):
             raise invalid(checked.at("request"), "expected object")
@@ -223,7 +231,7 @@ def _inner(path: str, members: Raws, name: str, known: frozenset[str]) -> Raws:
     within = f"{path}.{name}".removeprefix(".")
     for member, value in members.items():
         if member not in known and bytes(value) != b"null":
-            raise invalid(f"{path}.{member[:100]}".removeprefix("."), "not supported here")
+            raise invalid(f"{path}.{member[:100]}".removeprefix("."), _ELSEWHERE.get(member, "not supported here"))
     if sum(len(memoryview(value)) for member, value in members.items() if member != name) > _ASIDE:
         raise InvalidRequest(f"The members beside {within} are larger than {_ASIDE // 1024} KiB together")
     if name not in members:

@@ -13,6 +13,7 @@ import msgspec
 
 from ebbtide.dialects.fields import check_name, check_size, invalid
 from ebbtide.dialects.gemini.members import Members, camel
+from ebbtide.dialects.gemini.models import PREFIX
 from ebbtide.dialects.values import (
     BOM,
     MAX_MODEL,
@@ -24,8 +25,8 @@ from ebbtide.dialects.values import (
     members_replaced,
 )
 
-_PREFIX: Final = "models/"
 _STORED: Final = "what lies in an account at the provider cannot be used here"
+STANDARD_TIERS: Final = frozenset({None, "SERVICE_TIER_UNSPECIFIED", "unspecified", "STANDARD", "standard"})
 _EMBED: Final = frozenset({"model", "content", "taskType", "title", "outputDimensionality", "config"})
 
 
@@ -34,7 +35,7 @@ def named(raw: bytes, model: str) -> bytes:
     raw = raw.removeprefix(BOM) or b"{}"
     body = Members("", check_json(raw))
     given = body.text("model")
-    if given is not None and given.removeprefix(_PREFIX) != model:
+    if given is not None and given.removeprefix(PREFIX) != model:
         raise invalid("model", "is another than the path's")
     return members_replaced(raw, {"model": model})
 
@@ -52,6 +53,8 @@ def check_batched(body: dict[str, object], terms: Terms) -> BatchBody:
     for name in ("stream", "priority"):
         if name in members:
             raise invalid(members.at(name), "not allowed in a batch")
+    if members.text("serviceTier") not in STANDARD_TIERS:
+        raise invalid(members.at("serviceTier"), "must be standard in a batch")
     most = _check_generate(members, terms.limits)
     return BatchBody(_model(members), most)
 
@@ -98,7 +101,7 @@ def parse_embeds(raw: bytes, terms: Terms) -> Body:
     model, count = _model(body), 0
     for request in body.objects("requests"):
         given = request.text("model")
-        if given is not None and given.removeprefix(_PREFIX) != model:
+        if given is not None and given.removeprefix(PREFIX) != model:
             raise invalid(request.at("model"), "is another than the path's")
         _check_embed(request, terms.limits)
         count += 1
@@ -108,7 +111,7 @@ def parse_embeds(raw: bytes, terms: Terms) -> Body:
 
 
 def _model(body: Members) -> str:
-    name = body.required("model").removeprefix(_PREFIX)
+    name = body.required("model").removeprefix(PREFIX)
     if not 0 < len(name) <= MAX_MODEL:
         raise invalid("model", f"must be 1 to {MAX_MODEL} characters long")
     check_name(name)

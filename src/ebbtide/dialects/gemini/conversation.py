@@ -18,6 +18,7 @@ from ebbtide.dialects.conversation import (
     cannot,
 )
 from ebbtide.dialects.fields import invalid
+from ebbtide.dialects.gemini.bodies import STANDARD_TIERS
 from ebbtide.dialects.gemini.contents import ContentReader
 from ebbtide.dialects.gemini.members import Members
 from ebbtide.dialects.gemini.schemas import json_schema
@@ -64,14 +65,14 @@ _EFFORTS: Final[dict[str, Effort | None]] = {
     "MEDIUM": "medium",
     "HIGH": "high",
 }
-_TIERS: Final = {"SERVICE_TIER_UNSPECIFIED": None, "unspecified": None, "STANDARD": None, "standard": None}
 
 
 def read_conversation(raw: bytes) -> Conversation:
     """A generateContent body. Raises InvalidRequest naming the field that is malformed or has no place."""
     body = Members("", check_json(raw))
     body.only(MEMBERS)
-    body.word("serviceTier", _TIERS)
+    if body.text("serviceTier") not in STANDARD_TIERS:
+        raise cannot(body.at("serviceTier"), "the model's server has one tier of service: must be standard")
     for setting in body.objects("safetySettings"):
         if setting.text("threshold") not in _HARMLESS:
             raise cannot(

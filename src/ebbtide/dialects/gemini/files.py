@@ -50,7 +50,6 @@ class FileWish(msgspec.Struct, rename="camel"):
     display_name: str | None = None
     mime_type: str | None = None
     size_bytes: object = None
-    name: str | None = None
 
 
 class StartUpload(msgspec.Struct):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 PREFIX: Final = "models/"
-_METHODS: Final = {
-    "chat": ["generateContent", "countTokens", "batchGenerateContent"],
-    "embedding": ["embedContent", "asyncBatchEmbedContent"],
-}
 
 
 class GeminiModel(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
@@ -29,13 +26,15 @@ class GeminiModels(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     next_page_token: str | UnsetType = UNSET
 
 
-def gemini_model(name: str, kind: str, limits: tuple[int | None, int | None] = (None, None)) -> GeminiModel:
-    """A model of a kind; `limits` are those of its input and its output, in tokens."""
+def gemini_model(
+    name: str, methods: Sequence[str], limits: tuple[int | None, int | None] = (None, None)
+) -> GeminiModel:
+    """A model that can be asked for these methods; `limits` are those of its input and its output, in tokens."""
     given, made = limits
     return GeminiModel(
         name=PREFIX + name,
         display_name=name,
         input_token_limit=UNSET if given is None else given,
         output_token_limit=UNSET if made is None else made,
-        supported_generation_methods=_METHODS[kind],
+        supported_generation_methods=list(methods),
     )

@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from ebbtide.dialects.conversation import Choice, Completion, Embedded, Finish, Part, Text, Thought, ToolCall
-from ebbtide.dialects.values import MAX_TOKENS, UpstreamError, Usage
+from ebbtide.dialects.told import clean, count_of
+from ebbtide.dialects.values import UpstreamError, Usage
 
 _STOPS: Final[dict[str, Finish]] = {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length"}
 _SECONDS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
@@ -110,7 +111,7 @@ def read_vectors(body: bytes) -> Embedded:
     except RecursionError:
         raise ValueError("Nested too deeply") from None
     usage = answer.usage_metadata
-    given = _count(usage.get("promptTokenCount")) if isinstance(usage, dict) else None
+    given = count_of(usage.get("promptTokenCount")) if isinstance(usage, dict) else None
     vectors = tuple(tuple(vector.values) for vector in answer.embeddings)
     return Embedded(vectors, None if given is None else Usage(given, 0, 0, 0))
 
@@ -147,13 +148,13 @@ def usage_of(usage: object) -> Usage | None:
     """`usageMetadata` as tokens; None unless the prompt's count is there. Thoughts are paid as output."""
     if not isinstance(usage, dict):
         return None
-    given = _count(usage.get("promptTokenCount"))
+    given = count_of(usage.get("promptTokenCount"))
     if given is None:
         return None
-    tools = _count(usage.get("toolUsePromptTokenCount")) or 0
-    cached = _count(usage.get("cachedContentTokenCount")) or 0
-    thought = _count(usage.get("thoughtsTokenCount")) or 0
-    made = (_count(usage.get("candidatesTokenCount")) or 0) + thought
+    tools = count_of(usage.get("toolUsePromptTokenCount")) or 0
+    cached = count_of(usage.get("cachedContentTokenCount")) or 0
+    thought = count_of(usage.get("thoughtsTokenCount")) or 0
+    made = (count_of(usage.get("candidatesTokenCount")) or 0) + thought
     return Usage(given + tools, min(cached, given), made, thought)
 
 
@@ -175,7 +176,7 @@ def error_of(said: object) -> GeminiError | None:
         return None
     message, details = error.get("message"), error.get("details")
     text = message if isinstance(message, str) and message.strip() else "The upstream answered with an error"
-    told = UpstreamError(text.strip().replace("\0", "\ufffd")[:2000])
+    told = UpstreamError(clean(text))
     described = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
     if any(detail.get("reason") == "API_KEY_INVALID" for detail in described):
         return GeminiError(told, 401)  # told as a 400, yet it is the gateway's key
@@ -189,7 +190,3 @@ def _retry_after(details: list[dict[str, object]]) -> float | None:
         if isinstance(delay, str) and (found := _SECONDS.fullmatch(delay)):
             return float(found[1])
     return None
-
-
-def _count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value <= MAX_TOKENS else None

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from ebbtide.dialects.fields import check_name, check_size, convert, invalid
+from ebbtide.dialects.fields import JsonObject, check_name, check_size, convert, invalid
 from ebbtide.dialects.values import (
     BOM,
     MAX_MODEL,
@@ -21,30 +21,25 @@ from ebbtide.dialects.values import (
     Limits,
     Target,
     Terms,
-    check_json,
+    check_object,
     with_model,
 )
-from ebbtide.errors import InvalidRequest
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_TOKENS)]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
 
 
-class _Object(msgspec.Struct, gc=False):
-    pass
-
-
-class _Part(msgspec.Struct, gc=False):
+class ContentPart(msgspec.Struct, gc=False):
     type: str
 
 
-class _Message(msgspec.Struct, gc=False):
+class ChatMessage(msgspec.Struct, gc=False):
     role: str
-    content: str | list[_Part] | None = None
-    tool_calls: list[_Object] | None = None
+    content: str | list[ContentPart] | None = None
+    tool_calls: list[JsonObject] | None = None
 
 
-class _StreamOptions(msgspec.Struct, gc=False):
+class ChatStreamOptions(msgspec.Struct, gc=False):
     include_usage: bool | None = None
 
 
@@ -54,16 +49,16 @@ _MAY_BE_SILENT = ("assistant", "function")
 
 class Chat(msgspec.Struct, gc=False):
     model: _Name
-    messages: Annotated[list[_Message], msgspec.Meta(min_length=1)]
+    messages: Annotated[list[ChatMessage], msgspec.Meta(min_length=1)]
     max_tokens: _Count | None = None
     max_completion_tokens: _Count | None = None
     n: _Count | None = None
     stream: bool | None = None
-    stream_options: _StreamOptions | None = None
+    stream_options: ChatStreamOptions | None = None
     temperature: float | None = None
     top_p: float | None = None
     stop: str | list[str] | None = None
-    tools: list[_Object] | None = None
+    tools: list[JsonObject] | None = None
 
 
 class Embeddings(msgspec.Struct, gc=False):
@@ -128,9 +123,7 @@ CHECKS: dict[Target, Callable[[dict[str, object], Limits], Chat | Embeddings]] =
 def parse_body(target: Target, raw: bytes, terms: Terms = STANDARD) -> Body:
     """Check an interactive request's body. Raises InvalidRequest naming the field. A leading BOM is stripped."""
     raw = raw.removeprefix(BOM)
-    body = check_json(raw)
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be a JSON object")
+    body = check_object(raw)
     checked = CHECKS[target](body, terms.limits)
     if isinstance(checked, Embeddings):
         return Body(model=checked.model, raw=raw)

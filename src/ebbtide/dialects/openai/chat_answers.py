@@ -137,13 +137,18 @@ def _finish(reason: str | None, said: _Said, *, called: bool) -> Finish:
 
 
 class ChatPieces(PieceReader):
-    """`usage` comes in a chunk of its own, before `[DONE]`."""
+    """`usage` comes in a chunk of its own, before `[DONE]`, which some servers leave out."""
 
     def __init__(self, seed: str) -> None:
         super().__init__()
         self._seed = seed
         self._called: set[tuple[int, int]] = set()
         self._refused: set[int] = set()
+        self._begun: set[int] = set()
+        self._finished: set[int] = set()
+
+    def is_whole(self) -> bool:
+        return bool(self._begun) and self._begun == self._finished
 
     def read(self, data: bytes) -> Iterator[Piece]:
         if data.strip() == b"[DONE]":
@@ -160,6 +165,7 @@ class ChatPieces(PieceReader):
 
     def _choice(self, choice: _Choice) -> Iterator[Piece]:
         index, said = choice.index, choice.delta
+        self._begun.add(index)
         if said.thought:
             yield ThoughtPiece(index, said.thought)
         if said.refusal:
@@ -168,7 +174,8 @@ class ChatPieces(PieceReader):
             yield TextPiece(index, text)
         for call in said.tool_calls or ():
             yield from self._call(index, call)
-        if choice.finish_reason is not None:
+        if choice.finish_reason:
+            self._finished.add(index)
             yield End(index, self._finish(index, choice.finish_reason), choice.matched)
 
     def _call(self, index: int, call: _Call) -> Iterator[Piece]:

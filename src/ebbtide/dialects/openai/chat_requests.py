@@ -34,7 +34,6 @@ _NO_PARAMETER: Final = "the model's server has no such parameter"
 def write_chat(asked: Conversation, sent: Sent) -> bytes:
     """The request's body. Raises InvalidRequest for what has no words there."""
     _refuse(asked, sent)
-    sampling = asked.sampling
     members: dict[str, object] = {
         "model": sent.model,
         "messages": [written for message in asked.messages for written in _messages(message)],
@@ -42,12 +41,7 @@ def write_chat(asked: Conversation, sent: Sent) -> bytes:
         "tools": [_tool(tool) for tool in asked.tools] or None,
         "tool_choice": None if asked.tool_choice is None else _tool_choice(asked.tool_choice),
         "parallel_tool_calls": asked.parallel_tools if asked.tools else None,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "seed": sampling.seed,
-        "presence_penalty": sampling.presence_penalty,
-        "frequency_penalty": sampling.frequency_penalty,
+        **msgspec.structs.asdict(asked.sampling),
         "response_format": None if asked.format is None else _format(asked.format),
         "stop": list(asked.stop) or None,
         "n": asked.count,

@@ -6,16 +6,15 @@ upstream: what one vendor cannot say is refused where its request is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
-from ebbtide.dialects.conversation import Conversation, Effort, Embed, Format, Sampling, Tool, ToolChoice, cannot
-from ebbtide.dialects.fields import convert, invalid
+from ebbtide.dialects.conversation import Conversation, Effort, Embed, Format, Sampling, Tool, cannot
+from ebbtide.dialects.fields import invalid
+from ebbtide.dialects.openai.members import choice_of, read, refuse_others, user_of, within
 from ebbtide.dialects.openai.messages import read_messages
-from ebbtide.dialects.values import MAX_TOKENS, check_json
-from ebbtide.errors import InvalidRequest
+from ebbtide.dialects.values import MAX_TOKENS, check_object
 
 T = TypeVar("T")
 
@@ -99,30 +98,25 @@ class _Embeddings(msgspec.Struct):
 
 
 _MEMBERS: Final = frozenset(_Chat.__struct_fields__)
-_CHOICES: Final = {
-    "auto": ToolChoice("auto"),
-    "none": ToolChoice("none"),
-    "required": ToolChoice("required"),
-}
 _EMBEDDING_MEMBERS: Final = frozenset(_Embeddings.__struct_fields__)
 
 
 def read_conversation(raw: bytes) -> Conversation:
     """A chat completions body. Raises InvalidRequest naming the field that is malformed or has no place."""
-    body = _object(raw)
-    _refuse_others(body, _MEMBERS)
-    chat = _read(body, _Chat)
+    body = check_object(raw)
+    refuse_others(body, _MEMBERS)
+    chat = read(body, _Chat)
     for field in ("logprobs", "store"):
         if getattr(chat, field):
             raise cannot(field, "the model's server has no such parameter")
     if chat.stream_options is not None:
-        _within("stream_options", chat.stream_options, _StreamOptions)
+        within("stream_options", chat.stream_options, _StreamOptions)
     if chat.max_tokens is not None and chat.max_completion_tokens not in (None, chat.max_tokens):
         raise invalid("max_tokens", "must not differ from max_completion_tokens")
     return Conversation(
         messages=read_messages(chat.messages),
         tools=tuple(_tool(index, tool) for index, tool in enumerate(chat.tools or ())),
-        tool_choice=_tool_choice(chat.tool_choice),
+        tool_choice=choice_of(chat.tool_choice, _function_chosen),
         parallel_tools=chat.parallel_tool_calls,
         sampling=_sampling(chat),
         format=_format(chat.response_format),
@@ -130,16 +124,16 @@ def read_conversation(raw: bytes) -> Conversation:
         max_tokens=chat.max_completion_tokens or chat.max_tokens,
         count=chat.n,
         effort=chat.reasoning_effort,
-        user=_user(chat),
+        user=user_of(chat.user, chat.safety_identifier),
         tier=chat.service_tier,
     )
 
 
 def read_embed(raw: bytes) -> Embed:
     """An embeddings body. Raises InvalidRequest; tokens in place of text have no place."""
-    body = _object(raw)
-    _refuse_others(body, _EMBEDDING_MEMBERS)
-    asked = _read(body, _Embeddings)
+    body = check_object(raw)
+    refuse_others(body, _EMBEDDING_MEMBERS)
+    asked = read(body, _Embeddings)
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     if not isinstance(texts, list) or not texts:
         raise invalid("input", "expected string or array of strings")
@@ -147,35 +141,6 @@ def read_embed(raw: bytes) -> Embed:
         if not isinstance(text, str):
             raise cannot(f"input[{index}]", "the model's server takes text, not tokens")
     return Embed(tuple(texts), asked.dimensions, packed=asked.encoding_format == "base64")
-
-
-def _object(raw: bytes) -> dict[str, object]:
-    body = check_json(raw)
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be a JSON object")
-    return body
-
-
-def _refuse_others(body: Mapping[str, object], known: frozenset[str]) -> None:
-    for name, value in body.items():
-        if value is not None and name not in known:
-            raise cannot(name[:100], "the model's server has no such parameter")
-
-
-def _read(body: dict[str, object], kind: type[T]) -> T:
-    """Members that are null are left out: a Literal without None would refuse them."""
-    return convert({name: value for name, value in body.items() if value is not None}, kind)
-
-
-def _within(path: str, value: dict[str, object], kind: type[T]) -> T:
-    """A member's object as `kind`; complaints name the path from the body's top."""
-    for name, member in value.items():
-        if member is not None and name not in kind.__struct_fields__:  # type: ignore[attr-defined]
-            raise cannot(f"{path}.{name[:100]}", "the model's server has no such parameter")
-    try:
-        return _read(value, kind)
-    except InvalidRequest as error:
-        raise invalid(f"{path}.{error.param}" if error.param else path, error.message.rpartition(": ")[2]) from None
 
 
 def _tool(index: int, tool: dict[str, object]) -> Tool:
@@ -188,25 +153,15 @@ def _tool(index: int, tool: dict[str, object]) -> Tool:
 
 def _inner(path: str, value: dict[str, object], name: str, kind: type[T]) -> T:
     """The object `name` of a wrapper that has only it and its `type`."""
-    for other, member in value.items():
-        if member is not None and other not in ("type", name):
-            raise cannot(f"{path}.{other[:100]}", "the model's server has no such parameter")
+    refuse_others(value, frozenset({"type", name}), path)
     inner = value.get(name)
     if not isinstance(inner, dict):
         raise invalid(f"{path}.{name}", "expected object")
-    return _within(f"{path}.{name}", inner, kind)
+    return within(f"{path}.{name}", inner, kind)
 
 
-def _tool_choice(choice: str | dict[str, object] | None) -> ToolChoice | None:
-    if choice is None:
-        return None
-    if isinstance(choice, str):
-        if choice not in _CHOICES:
-            raise invalid("tool_choice", "must be none, auto, required or a function")
-        return _CHOICES[choice]
-    if choice.get("type") != "function":
-        raise cannot("tool_choice.type", "the model's server takes a choice of type function")
-    return ToolChoice("tool", _inner("tool_choice", choice, "function", _Named).name)
+def _function_chosen(choice: dict[str, object]) -> str:
+    return _inner("tool_choice", choice, "function", _Named).name
 
 
 def _format(given: dict[str, object] | None) -> Format | None:
@@ -218,7 +173,7 @@ def _format(given: dict[str, object] | None) -> Format | None:
         return Format(asked.schema, asked.name, asked.strict)
     if kind not in ("text", "json_object"):
         raise cannot("response_format.type", "must be text, json_object or json_schema")
-    _within("response_format", given, _PlainFormat)
+    within("response_format", given, _PlainFormat)
     return Format() if kind == "json_object" else None
 
 
@@ -231,11 +186,3 @@ def _sampling(chat: _Chat) -> Sampling:
         presence_penalty=chat.presence_penalty,
         frequency_penalty=chat.frequency_penalty,
     )
-
-
-def _user(chat: _Chat) -> tuple[str, str] | None:
-    if chat.safety_identifier is not None:
-        if chat.user is not None:
-            raise cannot("user", "cannot be told beside safety_identifier")
-        return "safety_identifier", chat.safety_identifier
-    return None if chat.user is None else ("user", chat.user)

@@ -217,15 +217,20 @@ def parse_line(raw: bytes | memoryview | msgspec.Raw, *, require_url: bool) -> L
     custom_id = line.get("custom_id")
     if not is_custom_id(custom_id):
         raise invalid("custom_id", f"required: 1 to {MAX_CUSTOM_ID} characters, no NUL", codes[1])
+    return _line(custom_id, line, require_url=require_url)
+
+
+def _line(custom_id: str, line: dict[str, object], *, require_url: bool) -> Line:
+    code = _INVALID_LINE if require_url else None
     method, url, body = line.get("method"), line.get("url"), line.get("body")
     if not require_url:
         method, url = ("POST" if method is None else method), (DEFAULT_URL if url is None else url)
     if method != "POST":
-        raise with_name(invalid("method", "must be POST", codes[1]), custom_id)
+        raise with_name(invalid("method", "must be POST", code), custom_id)
     if not isinstance(url, str):
-        raise with_name(invalid("url", "must be a string", codes[1]), custom_id)
+        raise with_name(invalid("url", "must be a string", code), custom_id)
     if not isinstance(body, dict):
-        raise with_name(invalid("body", "required: an object", codes[1]), custom_id)
+        raise with_name(invalid("body", "required: an object", code), custom_id)
     return Line(custom_id, url, body)
 
 

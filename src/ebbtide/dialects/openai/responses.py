@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ebbtide.dialects.told import clean, count_of, detail_of
 from ebbtide.dialects.values import (
-    MAX_TOKENS,
     Answer,
     MalformedAnswer,
     Target,
@@ -17,8 +17,6 @@ from ebbtide.dialects.values import (
     members_replaced,
     one_line,
 )
-
-MAX_MESSAGE = 2000
 
 _decode = msgspec.json.Decoder().decode
 
@@ -71,13 +69,13 @@ def usage_of(target: Target, usage: object) -> Usage | None:
     """
     if not isinstance(usage, dict):
         return None
-    given, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    given, made = count_of(usage.get("prompt_tokens")), count_of(usage.get("completion_tokens"))
     if target == "embeddings" and made is None:
         made = 0
     if given is None or made is None:
         return None
-    cached = _detail(usage.get("prompt_tokens_details"), "cached_tokens")
-    reasoning = _detail(usage.get("completion_tokens_details"), "reasoning_tokens")
+    cached = detail_of(usage.get("prompt_tokens_details"), "cached_tokens")
+    reasoning = detail_of(usage.get("completion_tokens_details"), "reasoning_tokens")
     return Usage(given, min(cached, given), made, min(reasoning, made))
 
 
@@ -99,15 +97,6 @@ def status_told(said: object) -> int:
     return code if type(code) is int and 400 <= code <= 599 else 502
 
 
-def _count(value: object) -> int | None:
-    # type(), as True is an int and a count of tokens is not.
-    return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
-
-
-def _detail(details: object, name: str) -> int:
-    return (_count(details.get(name)) or 0) if isinstance(details, dict) else 0
-
-
 def _from_object(error: dict[str, object]) -> UpstreamError | None:
     """OpenAI's and vLLM's error object, FastAPI's `detail`, and what has only a `message` or a nested `error`."""
     message = error.get("message") or error.get("detail") or error.get("error")
@@ -117,7 +106,7 @@ def _from_object(error: dict[str, object]) -> UpstreamError | None:
         return _from_object(message)
     if not isinstance(message, str) or not message.strip():
         return None
-    return UpstreamError(_clean(message), _word(error.get("code")), _word(error.get("param")))
+    return UpstreamError(clean(message), _word(error.get("code")), _word(error.get("param")))
 
 
 def _from_detail(detail: object) -> str | None:
@@ -130,13 +119,8 @@ def _from_detail(detail: object) -> str | None:
 
 
 def _from_text(message: object) -> UpstreamError | None:
-    return UpstreamError(_clean(message)) if isinstance(message, str) and message.strip() else None
+    return UpstreamError(clean(message)) if isinstance(message, str) and message.strip() else None
 
 
 def _word(value: object) -> str | None:
-    return _clean(value)[:200] if isinstance(value, str) and value else None
-
-
-def _clean(message: str) -> str:
-    # PostgreSQL's text holds no NUL.
-    return message.strip().replace("\0", "\ufffd")[:MAX_MESSAGE]
+    return clean(value)[:200] if isinstance(value, str) and value else None

@@ -7,20 +7,20 @@ import msgspec
 from ebbtide.dialects.openai.completions import DONE
 from ebbtide.dialects.openai.errors import error_event
 from ebbtide.dialects.openai.responses import error_of, status_told, usage_of
+from ebbtide.dialects.pieces import MALFORMED
 from ebbtide.dialects.sse import Events
 from ebbtide.dialects.values import UpstreamError, Usage, members_replaced
 from ebbtide.errors import EbbtideError
 
 _decode = msgspec.json.Decoder().decode
-_MALFORMED = "The upstream's stream is malformed"
 
 
 class ChatStream:
     """Turns an upstream's bytes into the events the caller gets, whole and one by one.
 
-    `usage` is the last credible one seen, `done` whether `[DONE]` came (a stream without it was cut). `error` is set
-    by an upstream's error event and by a malformed one: neither is passed on, and no event follows. `fail` then
-    writes the end.
+    `usage` is the last credible one seen. `done` is whether the end was: `[DONE]`, which some servers leave out, or the
+    `finish_reason` of every choice before the bytes end; else the stream was cut. `error` is set by an upstream's
+    error event and by a malformed one: neither is passed on, and no event follows. `fail` then writes the end.
     """
 
     def __init__(self, model: str, *, show_usage: bool) -> None:
@@ -32,6 +32,8 @@ class ChatStream:
         self._show_usage = show_usage
         self._named = msgspec.json.encode(model)
         self._upstream_name: bytes | None = None
+        self._begun: set[str] = set()
+        self._finished: set[str] = set()
         self._events = Events()
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -43,10 +45,16 @@ class ChatStream:
         return rendered
 
     def close(self) -> list[bytes]:
-        """The last event where the upstream left out its blank line. To be called once, when the bytes end."""
+        """The last event where the upstream left out its blank line, and the end where it left out that. To be called
+        once, when the bytes end.
+        """
         if self.error is not None:
             return []
-        return self._rendered([self._events.close()])
+        rendered = self._rendered([self._events.close()])
+        if not self.done and self.error is None and self._begun and self._begun == self._finished:
+            self.done = True
+            rendered.append(DONE)
+        return rendered
 
     def fail(self, error: EbbtideError, _: str) -> bytes:
         """The event that ends a stream which broke."""
@@ -64,7 +72,7 @@ class ChatStream:
 
     def _check_size(self) -> None:
         if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(_MALFORMED)
+            self.error = UpstreamError(MALFORMED)
 
     def _event(self, event: bytes) -> bytes:
         if event.startswith(b"data: {") and b"\n" not in event:
@@ -85,7 +93,7 @@ class ChatStream:
     def _data(self, payload: bytes) -> bytes:
         # The common chunk: the model's name stands where it stood in the chunk before, and nothing has to be read.
         known = self._upstream_name
-        if known is not None and b'"error"' not in payload and not _tells_usage(payload) and payload.count(known) == 1:
+        if known is not None and payload.count(known) == 1 and not _tells_more(payload):
             return b"data: " + payload.replace(known, b'"model":' + self._named) + b"\n\n"
         return self._read(payload)
 
@@ -94,7 +102,7 @@ class ChatStream:
             chunk = _decode(payload)
         except (ValueError, RecursionError):
             chunk = None
-        self.error = error_of(chunk) if isinstance(chunk, dict) else UpstreamError(_MALFORMED)
+        self.error = error_of(chunk) if isinstance(chunk, dict) else UpstreamError(MALFORMED)
         if self.error is not None:
             self.status = status_told(chunk)
             return b""
@@ -103,12 +111,22 @@ class ChatStream:
             self.usage = usage_of("chat", usage) or self.usage
             if chunk.get("choices") == [] and not self._show_usage:
                 return b""
+        self._note_choices(chunk.get("choices"))
         if isinstance(chunk.get("model"), str):
             self._learn(payload, chunk["model"])
             if chunk["model"] != self._model:
                 payload = members_replaced(payload, {"model": self._model})
         # An event's data cannot hold a line break.
         return b"data: " + payload.replace(b"\n", b" ") + b"\n\n"
+
+    def _note_choices(self, choices: object) -> None:
+        for choice in choices if isinstance(choices, list) else ():
+            if not isinstance(choice, dict):
+                continue
+            index = str(choice.get("index", 0))
+            self._begun.add(index)
+            if choice.get("finish_reason"):
+                self._finished.add(index)
 
     def _learn(self, payload: bytes, upstream_name: str) -> None:
         """Remember how the upstream spells its model member.
@@ -120,6 +138,16 @@ class ChatStream:
         self._upstream_name = next((spelling for spelling in spellings if spelling in payload), None)
 
 
-def _tells_usage(payload: bytes) -> bool:
-    told = payload.count(b'"usage"')
-    return told > 0 and told > payload.count(b'"usage":null') + payload.count(b'"usage": null')
+def _tells_more(payload: bytes) -> bool:
+    """Whether a chunk may hold what has to be read: an error, usage, where a choice begins (its role) or ends."""
+    return (
+        b'"error"' in payload
+        or b'"role"' in payload
+        or _tells(b'"usage"', payload)
+        or _tells(b'"finish_reason"', payload)
+    )
+
+
+def _tells(member: bytes, payload: bytes) -> bool:
+    told = payload.count(member)
+    return told > 0 and told > payload.count(member + b":null") + payload.count(member + b": null")

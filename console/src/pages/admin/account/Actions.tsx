@@ -1,12 +1,12 @@
 /** What can be done with an account: change, suspend, delete, remove for good; the last asks for its name. */
-import { Button, Group, Menu, Modal, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Group, Menu, Text, TextInput } from '@mantine/core';
 import { IconChevronDown, IconPencil } from '@tabler/icons-react';
 import { useState } from 'react';
 
 import type { Schemas } from '../../../api/client';
 import { type Ask, Confirm } from '../../../parts/Confirm';
-import { Note } from '../../../parts/states';
-import { AccountForm } from '../accounts/Form';
+import { type Decision, Dialog, DialogForm } from '../../../parts/Dialog';
+import { AccountDialog } from '../accounts/Form';
 import { changeOf, draftOf } from '../accounts/wire';
 import { useChangeAccount, useDeleteAccount } from './load';
 
@@ -65,19 +65,19 @@ export function Actions(props: { account: Account; removed: boolean }) {
         onClose={close}
         onConfirm={() => (asked === 'suspend' ? change.mutate({ state: 'suspended' }, done) : remove.mutate(false, done))}
       />
-      {asked === 'purge' && <Removal name={account.name} busy={remove.isPending} error={remove.error} onClose={close} onRemove={() => remove.mutate(true, done)} />}
-      {asked === 'change' && (
-        <AccountForm
-          start={draftOf(account)}
-          title={`Change ${account.name}`}
-          action="Save"
-          withCaps
-          busy={change.isPending}
-          error={change.error}
-          onClose={close}
-          onSubmit={(draft) => change.mutate(changeOf(draftOf(account), draft), done)}
-        />
-      )}
+      <Dialog about={asked === 'purge' ? account.name : null} title={(name) => `Remove ${name} for good?`} onClose={close}>
+        {(name) => <Removal name={name} busy={remove.isPending} error={remove.error} onClose={close} onRemove={() => remove.mutate(true, done)} />}
+      </Dialog>
+      <AccountDialog
+        start={asked === 'change' ? draftOf(account) : null}
+        title={`Change ${account.name}`}
+        action="Save"
+        withCaps
+        busy={change.isPending}
+        error={change.error}
+        onClose={close}
+        onSubmit={(draft) => change.mutate(changeOf(draftOf(account), draft), done)}
+      />
     </Group>
   );
 }
@@ -99,30 +99,15 @@ function askOf(what: 'suspend' | 'delete', name: string): Ask {
   };
 }
 
-function Removal(props: { name: string; busy: boolean; error: Error | null; onRemove: () => void; onClose: () => void }) {
+function Removal({ name, onRemove, ...decision }: Decision & { name: string; onRemove: () => void }) {
   const [typed, setTyped] = useState('');
   return (
-    <Modal opened onClose={props.onClose} title={`Remove ${props.name} for good?`} closeButtonProps={{ 'aria-label': 'Close' }}>
-      <Stack gap="md">
-        <Text size="sm">
-          Its batches with their results, files, keys, webhook, sessions and stored contents go. What it was charged, its rows in the
-          request log without content, and the audit log stay. This cannot be undone.
-        </Text>
-        <TextInput label={`Type ${props.name} to go on`} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus autoComplete="off" />
-        {props.error !== null && (
-          <Note tone="bad" role="alert">
-            {props.error.message}
-          </Note>
-        )}
-        <Group justify="flex-end" gap="xs">
-          <Button variant="default" onClick={props.onClose}>
-            Keep it
-          </Button>
-          <Button color="red.9" disabled={typed !== props.name} loading={props.busy} onClick={props.onRemove}>
-            Remove it for good
-          </Button>
-        </Group>
-      </Stack>
-    </Modal>
+    <DialogForm {...decision} action="Remove it for good" keep="Keep it" danger ready={typed === name} onSubmit={onRemove}>
+      <Text size="sm">
+        Its batches with their results, files, keys, webhook, sessions and stored contents go. What it was charged, its rows in the
+        request log without content, and the audit log stay. This cannot be undone.
+      </Text>
+      <TextInput label={`Type ${name} to go on`} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} autoComplete="off" />
+    </DialogForm>
   );
 }

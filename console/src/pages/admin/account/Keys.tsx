@@ -1,12 +1,15 @@
 /** An account's API keys: making one for it, its budgets, revoking it. */
-import { Button, Group, Modal, NumberInput, SimpleGrid, Stack } from '@mantine/core';
-import { type FormEvent, useState } from 'react';
+import { Button, SimpleGrid } from '@mantine/core';
+import { useState } from 'react';
 
+import type { Schemas } from '../../../api/client';
+import { Amount } from '../../../parts/Amount';
 import { Confirm } from '../../../parts/Confirm';
+import { type Decision, Dialog, DialogForm } from '../../../parts/Dialog';
 import { Section } from '../../../parts/Page';
 import { SecretOnce } from '../../../parts/SecretOnce';
-import { Empty, Loaded, Note } from '../../../parts/states';
-import { KeyForm, KeysView } from '../../keys/view';
+import { Empty, Loaded } from '../../../parts/states';
+import { KeyDialog, KeysView } from '../../keys/view';
 import { type Draft, draftLike, type Key, NO_DRAFT } from '../../keys/wire';
 import { useAccountKeys, useCreateAccountKey, useKeyBudgets, useRevokeAccountKey } from './load';
 
@@ -49,9 +52,7 @@ export function Keys(props: { accountId: string; active: boolean }) {
           )
         }
       </Loaded>
-      {draft !== null && (
-        <KeyForm start={draft} title="New key" busy={create.isPending} error={create.error} onClose={close} onSubmit={(wanted) => create.mutate(wanted, { onSuccess: made })} />
-      )}
+      <KeyDialog start={draft} title="New key" busy={create.isPending} error={create.error} onClose={close} onSubmit={(wanted) => create.mutate(wanted, { onSuccess: made })} />
       <SecretOnce title="The new key" secret={secret} onClose={() => setSecret(null)}>
         Hand it over safely: it is shown this once, and only its digest is kept.
       </SecretOnce>
@@ -71,53 +72,24 @@ export function Keys(props: { accountId: string; active: boolean }) {
         onClose={close}
         onConfirm={() => doomed !== null && revoke.mutate(doomed.id, { onSuccess: close })}
       />
-      {bounded !== null && (
-        <BudgetForm
-          keyObject={bounded}
-          busy={budgets.isPending}
-          error={budgets.error}
-          onClose={close}
-          onSave={(daily, monthly) =>
-            budgets.mutate({ key: bounded.id, budgets: { daily_budget_usd: daily, monthly_budget_usd: monthly } }, { onSuccess: close })
-          }
-        />
-      )}
+      <Dialog about={bounded} title={({ name, prefix }) => `Budgets of ${name || prefix}`} onClose={close}>
+        {(key) => <BudgetForm bounded={key} busy={budgets.isPending} error={budgets.error} onClose={close} onSave={(wanted) => budgets.mutate({ key: key.id, budgets: wanted }, { onSuccess: close })} />}
+      </Dialog>
     </Section>
   );
 }
 
-function BudgetForm(props: { keyObject: Key; busy: boolean; error: Error | null; onSave: (daily: string | null, monthly: string | null) => void; onClose: () => void }) {
-  const { keyObject } = props;
-  const [daily, setDaily] = useState<string | number>(keyObject.daily_budget_usd ?? '');
-  const [monthly, setMonthly] = useState<string | number>(keyObject.monthly_budget_usd ?? '');
-  const amount = (value: string | number) => (value === '' ? null : String(value));
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    props.onSave(amount(daily), amount(monthly));
-  };
+type BudgetProps = Decision & { bounded: Key; onSave: (budgets: Schemas['Budgets']) => void };
+
+function BudgetForm({ bounded, onSave, ...decision }: BudgetProps) {
+  const [daily, setDaily] = useState(String(bounded.daily_budget_usd ?? ''));
+  const [monthly, setMonthly] = useState(String(bounded.monthly_budget_usd ?? ''));
   return (
-    <Modal opened onClose={props.onClose} title={`Budgets of ${keyObject.name || keyObject.prefix}`} closeButtonProps={{ 'aria-label': 'Close' }}>
-      <form onSubmit={submit}>
-        <Stack gap="md">
-          <SimpleGrid cols={2}>
-            <NumberInput label="Daily budget" description="USD; empty: none" min={0} decimalScale={6} prefix="$" hideControls value={daily} onChange={setDaily} data-autofocus />
-            <NumberInput label="Monthly budget" description="USD; empty: none" min={0} decimalScale={6} prefix="$" hideControls value={monthly} onChange={setMonthly} />
-          </SimpleGrid>
-          {props.error !== null && (
-            <Note tone="bad" role="alert">
-              {props.error.message}
-            </Note>
-          )}
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={props.onClose}>
-              Not now
-            </Button>
-            <Button type="submit" loading={props.busy}>
-              Save
-            </Button>
-          </Group>
-        </Stack>
-      </form>
-    </Modal>
+    <DialogForm {...decision} action="Save" onSubmit={() => onSave({ daily_budget_usd: daily || null, monthly_budget_usd: monthly || null })}>
+      <SimpleGrid cols={2}>
+        <Amount label="Daily budget" description="USD; empty: none" value={daily} onChange={setDaily} data-autofocus />
+        <Amount label="Monthly budget" description="USD; empty: none" value={monthly} onChange={setMonthly} />
+      </SimpleGrid>
+    </DialogForm>
   );
 }

@@ -11,9 +11,9 @@ import { AccountView, PurgeNote } from './view';
 
 export function Component() {
   const { id } = useParams() as { id: string };
-  const account = useAccount(id);
   const purge = usePurge(id);
   const removed = purge.data !== null && purge.data !== undefined;
+  const account = useAccount(id, removed);
   return (
     <Page title={account.data?.name ?? 'Account'} lead={<Id id={id} long />} actions={account.data != null && <Actions account={account.data} removed={removed} />}>
       <Loaded query={account}>

@@ -8,7 +8,7 @@ import type { Purge } from '../accounts/wire';
 
 type Account = Schemas['AccountDetail'];
 
-const AGAIN_MS = 5_000;
+const REMOVING_MS = 2_000;
 
 async function orNull<T>(answer: Promise<T>): Promise<T | null> {
   try {
@@ -28,8 +28,14 @@ async function readAccount(id: string): Promise<Account | null> {
   return found === undefined ? null : { ...found, sign_in: { password: false, identities: [] } };
 }
 
-export function useAccount(id: string) {
-  return useQuery({ queryKey: ['admin', 'account', id], queryFn: () => readAccount(id), placeholderData: undefined });
+/** Read again while it is being `removed`, until nothing is left of it. */
+export function useAccount(id: string, removed: boolean) {
+  return useQuery({
+    queryKey: ['admin', 'account', id],
+    queryFn: () => readAccount(id),
+    placeholderData: undefined,
+    refetchInterval: (query) => (removed && query.state.data !== null ? REMOVING_MS : false),
+  });
 }
 
 export function useAccountKeys(id: string) {
@@ -46,7 +52,7 @@ export function usePurge(id: string) {
     queryKey: ['admin', 'purges', id],
     queryFn: (): Promise<Purge | null> => orNull(body(client.GET('/admin/purges/{id}', { params: { path: { id } } }))),
     placeholderData: undefined,
-    refetchInterval: (query) => (query.state.data != null && query.state.data.state !== 'purged' ? AGAIN_MS : false),
+    refetchInterval: (query) => (query.state.data != null && query.state.data.state !== 'purged' ? REMOVING_MS : false),
   });
 }
 

@@ -7,7 +7,7 @@ import { useNavigate } from 'react-router';
 import { Page } from '../../../parts/Page';
 import { Loaded } from '../../../parts/states';
 import { useUrlState } from '../../../parts/useUrlState';
-import { AccountForm } from './Form';
+import { AccountDialog } from './Form';
 import { useAccounts, useCreateAccount, usePurges } from './load';
 import { AccountsView, PurgesView } from './view';
 import { NO_DRAFT } from './wire';
@@ -31,21 +31,19 @@ export function Component() {
     >
       <Loaded query={accounts}>{(page) => <AccountsView page={page} url={url} stale={accounts.isPlaceholderData} />}</Loaded>
       <PurgesView purges={purges.data?.data ?? []} />
-      {making && (
-        <AccountForm
-          start={NO_DRAFT}
-          title="New account"
-          action="Make the account"
-          withCaps={false}
-          busy={create.isPending}
-          error={create.error}
-          onClose={() => {
-            setMaking(false);
-            create.reset();
-          }}
-          onSubmit={(draft) => create.mutate(draft, { onSuccess: (made) => void navigate(`/admin/accounts/${made.id}`) })}
-        />
-      )}
+      <AccountDialog
+        start={making ? NO_DRAFT : null}
+        title="New account"
+        action="Make the account"
+        withCaps={false}
+        busy={create.isPending}
+        error={create.error}
+        onClose={() => {
+          setMaking(false);
+          create.reset();
+        }}
+        onSubmit={(draft) => create.mutate(draft, { onSuccess: (made) => void navigate(`/admin/accounts/${made.id}`) })}
+      />
     </Page>
   );
 }

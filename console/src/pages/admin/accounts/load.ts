@@ -15,14 +15,14 @@ export interface Wanted {
   after: string | undefined;
 }
 
-export function useAccounts(wanted: Wanted, limit: number = PAGE) {
+export function useAccounts(wanted: Wanted) {
   return useQuery({
-    queryKey: ['admin', 'accounts', wanted, limit],
+    queryKey: ['admin', 'accounts', wanted],
     queryFn: () => {
       const role = ROLES.find((one) => one === wanted.role);
       const state = STATES.find((one) => one === wanted.state);
       const query = {
-        limit,
+        limit: PAGE,
         ...(wanted.search === '' ? {} : { search: wanted.search }),
         ...(role === undefined ? {} : { role }),
         ...(state === undefined ? {} : { state }),

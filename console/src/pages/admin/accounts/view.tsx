@@ -39,7 +39,7 @@ export function AccountsView(props: { page: { data: Account[]; has_more: boolean
     <>
       <FilterBar
         url={url}
-        search="Search by name or id"
+        search="Search by name, e-mail or id"
         choices={[
           {
             name: 'state',

@@ -1,6 +1,6 @@
 /** Accounts: roles, states, and the form that makes or changes one. */
 import type { Schemas } from '../../../api/client';
-import { count, usd } from '../../../parts/format';
+import { count, counted, usd } from '../../../parts/format';
 import type { Tone } from '../../../parts/states';
 
 export type Account = Schemas['AccountObject'];
@@ -86,8 +86,8 @@ const WAITS: Record<string, string> = {
 };
 
 export function purgeWords(purge: Purge): string {
-  if (purge.state === 'purged') return `Removed for good: ${count(purge.rows_removed)} rows`;
+  if (purge.state === 'purged') return `Removed for good: ${counted(purge.rows_removed, 'row')}`;
   const waits = purge.waits_for.map((what) => WAITS[what] ?? what).join(', ');
   if (waits !== '') return `Waits for ${waits}`;
-  return `${count(purge.batches_left)} batches and ${count(purge.files_left)} files left, ${count(purge.rows_removed)} rows removed`;
+  return `${counted(purge.batches_left, 'batch', 'batches')} and ${counted(purge.files_left, 'file')} left, ${counted(purge.rows_removed, 'row')} removed`;
 }

@@ -1,16 +1,14 @@
 /** /admin/audit: what administrators did, filtered by the URL. */
 import { Select, TextInput } from '@mantine/core';
-import { useMemo } from 'react';
 
 import { FilterBar } from '../../../parts/FilterBar';
 import { Page } from '../../../parts/Page';
 import { Loaded } from '../../../parts/states';
 import { useUrlState, type UrlState } from '../../../parts/useUrlState';
-import { useAccounts } from '../accounts/load';
 import { Chip } from '../requests/Chips';
 import { useAudit } from './load';
 import { AuditView } from './view';
-import { KINDS, shortSubject } from './wire';
+import { KINDS, namesIn, shortSubject } from './wire';
 
 const NAMED_FILTERS = [
   ['actor', 'By'],
@@ -22,8 +20,7 @@ export function Component() {
   const url = useUrlState();
   const wanted = { action: url.get('action'), account: url.get('account'), actor: url.get('actor'), subject: url.get('subject'), from: url.get('from'), to: url.get('to') };
   const audit = useAudit({ ...wanted, after: url.after });
-  const accounts = useAccounts({ search: '', role: '', state: '', after: undefined }, 500);
-  const names = useMemo(() => new Map(accounts.data?.data.map((account) => [account.id, account.name])), [accounts.data]);
+  const names = namesIn(audit.data?.data ?? []);
   return (
     <Page title="Audit log" lead="Every change, with who made it: noted in the transaction that makes it, and never changed.">
       <FilterBar url={url}>
@@ -44,7 +41,7 @@ export function Component() {
           </Chip>
         ))}
       </FilterBar>
-      <Loaded query={audit}>{(page) => <AuditView page={page} names={names} url={url} stale={audit.isPlaceholderData} />}</Loaded>
+      <Loaded query={audit}>{(page) => <AuditView page={page} url={url} stale={audit.isPlaceholderData} />}</Loaded>
     </Page>
   );
 }

@@ -19,14 +19,16 @@ export function useAudit(wanted: Wanted) {
   return useQuery({
     queryKey: ['admin', 'audit', wanted],
     queryFn: () => {
+      const from = startOfDay(wanted.from, 0);
+      const to = startOfDay(wanted.to, 1);
       const query = {
         limit: PAGE,
         ...(wanted.action === '' ? {} : { action: wanted.action }),
         ...(wanted.account === '' ? {} : { account_id: wanted.account }),
         ...(wanted.actor === '' ? {} : { actor: wanted.actor }),
         ...(wanted.subject === '' ? {} : { subject: wanted.subject }),
-        ...(wanted.from === '' ? {} : { start_time: startOfDay(wanted.from, 0) }),
-        ...(wanted.to === '' ? {} : { end_time: startOfDay(wanted.to, 1) }),
+        ...(from === undefined ? {} : { start_time: from }),
+        ...(to === undefined ? {} : { end_time: to }),
         ...(wanted.after === undefined ? {} : { after: wanted.after }),
       };
       return body(client.GET('/admin/audit', { params: { query } }));
@@ -34,8 +36,9 @@ export function useAudit(wanted: Wanted) {
   });
 }
 
-/** When a day begins in the viewer's zone, some days later. */
-function startOfDay(date: string, later: number): string {
-  const [year, month, day] = date.split('-').map(Number) as [number, number, number];
-  return new Date(year, month - 1, day + later).toISOString();
+/** When a day begins in the viewer's zone, some days later; nothing where it is no day. */
+function startOfDay(date: string, later: number): string | undefined {
+  const [year = Number.NaN, month = Number.NaN, day = Number.NaN] = date.split('-').map(Number);
+  const start = new Date(year, month - 1, day + later);
+  return Number.isNaN(start.getTime()) ? undefined : start.toISOString();
 }

@@ -7,19 +7,18 @@ import type { UrlState } from '../../../parts/useUrlState';
 import admin from '../admin.module.css';
 import { type Entry, linesOf, shortSubject } from './wire';
 
-export function AuditView(props: { page: { data: Entry[]; has_more: boolean; last_id: string | null }; names: ReadonlyMap<string, string>; url: UrlState; stale: boolean }) {
+export function AuditView(props: { page: { data: Entry[]; has_more: boolean; last_id: string | null }; url: UrlState; stale: boolean }) {
   const { page, url } = props;
   if (page.data.length === 0) return <Empty title="Nothing of this kind was done">Take a filter away, or look at other days.</Empty>;
   return (
     <>
-      <DataTable label="Audit log" columns={columnsOf(props.names, url)} rows={page.data} rowKey={(entry) => entry.id} stale={props.stale} />
+      <DataTable label="Audit log" columns={columnsOf(url)} rows={page.data} rowKey={(entry) => entry.id} stale={props.stale} />
       <Pager shown={`${page.data.length} shown, newest first`} onBack={url.goBack} onNext={page.has_more && page.last_id !== null ? () => url.goAfter(page.last_id as string) : null} />
     </>
   );
 }
 
-function columnsOf(names: ReadonlyMap<string, string>, url: UrlState): readonly Column<Entry>[] {
-  const named = (id: string) => names.get(id) ?? shortSubject(id);
+function columnsOf(url: UrlState): readonly Column<Entry>[] {
   return [
     { name: 'When', width: 150, cell: (entry) => <Time at={entry.at} /> },
     {
@@ -29,7 +28,7 @@ function columnsOf(names: ReadonlyMap<string, string>, url: UrlState): readonly 
         return (
           <div>
             <button type="button" className={admin.plain} title={`Only what ${entry.actor} did`} onClick={() => url.set({ actor: account })}>
-              {named(account)}
+              {entry.actor_name ?? shortSubject(account)}
             </button>
             {key !== undefined && <div className={`${css.sub} ${css.mono} ${css.wide}`}>{key.slice(0, 16)}…</div>}
           </div>
@@ -42,7 +41,7 @@ function columnsOf(names: ReadonlyMap<string, string>, url: UrlState): readonly 
       wide: true,
       cell: (entry) => (
         <button type="button" className={admin.plain} style={{ fontWeight: 400 }} title={`Only what was done to ${entry.subject}`} onClick={() => url.set({ subject: entry.subject })}>
-          {named(entry.subject)}
+          {entry.subject_name ?? shortSubject(entry.subject)}
         </button>
       ),
     },

@@ -35,6 +35,16 @@ function isFields(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** What the accounts are called that the entries name. */
+export function namesIn(entries: readonly Entry[]): ReadonlyMap<string, string> {
+  const named = entries.flatMap((entry): [string | null | undefined, string | null][] => [
+    [entry.actor.split('/')[0], entry.actor_name],
+    [entry.subject, entry.subject_name],
+    [entry.account_id, entry.account_name],
+  ]);
+  return new Map(named.filter((pair): pair is [string, string] => typeof pair[0] === 'string' && pair[1] !== null));
+}
+
 /** An id without most of its digits; other subjects whole. */
 export function shortSubject(subject: string): string {
   return /^[a-z]+_[0-9a-f_]{20,}$/.test(subject) ? `${subject.slice(0, 14)}…` : subject;

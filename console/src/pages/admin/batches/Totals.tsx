@@ -1,6 +1,6 @@
 /** What everyone's batches sum up to, and each owner's; an owner narrows the list below. */
 import { type Column, DataTable } from '../../../parts/DataTable';
-import { compact, count } from '../../../parts/format';
+import { compact, count, counted } from '../../../parts/format';
 import { Cards, FigureCard } from '../../../parts/Meter';
 import { Money } from '../../../parts/Money';
 import { OutcomeBar, OutcomeLegend } from '../../../parts/OutcomeBar';
@@ -14,7 +14,7 @@ export function Totals(props: { summary: Summary; onOwner: (accountId: string) =
   return (
     <>
       <Cards>
-        <FigureCard name="Batches stored" value={count(totals.batches)} note={`of ${count(users.length)}${users.length === 100 ? ' or more' : ''} accounts`} />
+        <FigureCard name="Batches stored" value={count(totals.batches)} note={users.length === 100 ? 'of 100 or more accounts' : `of ${counted(users.length, 'account')}`} />
         <FigureCard name="Requests" value={compact(totals.total)} note={`${compact(totals.not_finished)} not finished`} />
         <FigureCard name="Input tokens" value={compact(totals.input_tokens)} note={cacheNote(totals)} />
         <FigureCard name="Known cost" value={<Money usd={totals.cost_usd} unknown={totals.cost_unknown_attempts} />} note={unknownNote(totals)} />
@@ -39,11 +39,11 @@ export function Totals(props: { summary: Summary; onOwner: (accountId: string) =
 function cacheNote(sums: Sums): string {
   const unrecorded = sums.cache_unrecorded_batches;
   const words = cachedWords(sums.input_tokens, sums.cached_tokens) ?? 'none of it cached';
-  return unrecorded === 0 ? words : `${words}, ${count(unrecorded)} batches did not record it`;
+  return unrecorded === 0 ? words : `${words}, ${counted(unrecorded, 'batch', 'batches')} did not record it`;
 }
 
 function unknownNote(sums: Sums): string {
-  return sums.cost_unknown_attempts === 0 ? 'every attempt is known' : `without ${count(sums.cost_unknown_attempts)} attempts of unknown cost`;
+  return sums.cost_unknown_attempts === 0 ? 'every attempt is known' : `without ${counted(sums.cost_unknown_attempts, 'attempt')} of unknown cost`;
 }
 
 function columnsOf(onOwner: (accountId: string) => void): readonly Column<UserSums>[] {

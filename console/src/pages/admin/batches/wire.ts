@@ -2,7 +2,7 @@
 import type { Schemas } from '../../../api/client';
 import { compact } from '../../../parts/format';
 import type { Outcome } from '../../../parts/OutcomeBar';
-import { type Batch, toBatch } from '../../batches/wire';
+import { type Batch, outcomesOf, toBatch } from '../../batches/wire';
 
 export type BatchJob = Schemas['BatchJob'];
 export type Summary = Schemas['BatchSummary'];
@@ -29,30 +29,9 @@ export const STATUSES = [
   { value: 'cancelled', label: 'Cancelled' },
 ] as const;
 
-const TARGETS: readonly [RegExp, string][] = [
-  [/chat\/completions$/, 'chat'],
-  [/embeddings$/, 'embeddings'],
-  [/responses$/, 'responses'],
-  [/messages$/, 'messages'],
-  [/:(generateContent|embedContent)$/, 'gemini'],
-];
-
 export function toOwned(job: BatchJob): OwnedBatch {
-  const { batch } = job;
-  const target = TARGETS.find(([form]) => form.test(batch.endpoint))?.[1] ?? batch.endpoint;
-  const method = batch.id.startsWith('msgbatch_') ? 'message_batches' : batch.input_file_id === null ? 'requests' : 'file';
-  const shown = toBatch({
-    object: 'user_batch',
-    id: batch.id,
-    name: batch.metadata?.['name'] ?? null,
-    target,
-    input_method: method,
-    own: false,
-    content_shown: false,
-    batch,
-  });
   return {
-    ...shown,
+    ...toBatch({ ...job, id: job.batch.id, own: false, content_shown: false }),
     accountId: job.account_id,
     owner: job.user_name,
     email: job.email,
@@ -62,14 +41,8 @@ export function toOwned(job: BatchJob): OwnedBatch {
   };
 }
 
-/** Requests by outcome; `failed` of the wire includes the expired ones. */
 export function outcomesOfSums(sums: Sums): Outcome[] {
-  return [
-    { word: 'succeeded', tone: 'good', requests: sums.succeeded },
-    { word: 'failed', tone: 'bad', requests: sums.failed - sums.expired },
-    { word: 'expired', tone: 'warn', requests: sums.expired },
-    { word: 'cancelled', tone: 'quiet', requests: sums.cancelled },
-  ];
+  return outcomesOf({ ...sums, completed: sums.succeeded });
 }
 
 /** How much of the input came from a prompt cache, in words. */

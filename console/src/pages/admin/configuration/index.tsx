@@ -4,6 +4,7 @@ import { useState } from 'react';
 
 import { Confirm } from '../../../parts/Confirm';
 import { FilterBar } from '../../../parts/FilterBar';
+import { counted } from '../../../parts/format';
 import { Page } from '../../../parts/Page';
 import { Empty, Loaded, Note } from '../../../parts/states';
 import { useUrlState } from '../../../parts/useUrlState';
@@ -14,7 +15,7 @@ import { type Draft, groupsOf, matches, type Setting, withChoice, wordsOf } from
 
 export function Component() {
   const url = useUrlState();
-  const settings = useSettings();
+  const settings = useSettings(true);
   const change = useChangeSettings();
   const reset = useResetSetting();
   const [draft, setDraft] = useState<Draft>({});
@@ -54,7 +55,7 @@ export function Component() {
         <div className={admin.saveBar} role="region" aria-label="Changes that are not saved">
           <div style={{ flex: '1 1 260px' }}>
             {change.error === null ? (
-              `${changes} ${changes === 1 ? 'change is' : 'changes are'} not saved`
+              `${counted(changes, 'change is', 'changes are')} not saved`
             ) : (
               <Note tone="bad" role="alert">
                 {change.error.message}

@@ -49,6 +49,7 @@ function SettingRow(props: { setting: Setting; draft: Draft; commands: SettingCo
         <Field setting={setting} value={changed ? (draft[setting.name] as Value) : setting.value} onChange={(value) => commands.choose(setting, value)} />
         <div className={css.sub} style={{ marginTop: 5 }}>
           {changed ? <strong style={{ color: 'var(--accent)' }}>Not saved yet</strong> : <Source setting={setting} />}
+          {changed && !setting.secret && <> · in force {wordsOf(setting, setting.value)}</>}
           {!setting.secret && (changed || setting.source !== 'default') && <> · default {wordsOf(setting, setting.default)}</>}
           {setting.source === 'stored' && !changed && (
             <>

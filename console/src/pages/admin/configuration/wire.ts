@@ -1,5 +1,6 @@
 /** Run-time settings as a form: in groups, what is typed, and the change that it makes. */
 import type { Schemas } from '../../../api/client';
+import { count } from '../../../parts/format';
 
 export type Setting = Schemas['ConfigEntry'];
 export type Value = boolean | number | string | null;
@@ -43,7 +44,7 @@ export const SOURCES: Record<Setting['source'], string> = {
 export function wordsOf(setting: Setting, value: Value): string {
   if (value === null || value === '') return 'nothing';
   if (setting.type === 'boolean') return value === true ? 'on' : 'off';
-  const shown = typeof value === 'number' ? value.toLocaleString('en-US') : value;
+  const shown = typeof value === 'number' ? count(value) : value;
   return setting.unit === null || setting.unit === 'USD' ? String(shown) : `${shown} ${setting.unit}`;
 }
 

@@ -5,15 +5,13 @@ import { count } from '../../../parts/format';
 import css from '../../../parts/parts.module.css';
 import { Status } from '../../../parts/Status';
 import admin from '../admin.module.css';
-import { type Change, EditNumber } from '../EditNumber';
+import { EditNumber } from '../EditNumber';
 import { healthOf, type ModelRoute, type Permission, permissionOf } from './wire';
 
 export interface RouteCommands {
   enable: (route: ModelRoute, enabled: boolean) => void;
-  weigh: (route: ModelRoute, change: Change) => void;
+  weigh: (route: ModelRoute, weight: number | null) => Promise<unknown>;
   permit: (route: ModelRoute, permission: Permission) => void;
-  busy: boolean;
-  error: Error | null;
 }
 
 export function Routes(props: { routes: readonly ModelRoute[]; commands: RouteCommands }) {
@@ -54,9 +52,7 @@ function RouteRow(props: { route: ModelRoute; commands: RouteCommands }) {
           empty={String(route.weight_default)}
           help={`Its share of the calls. Empty: ${route.weight_default}, as configured.`}
           decimals={3}
-          busy={commands.busy}
-          error={commands.error}
-          onSave={(change) => commands.weigh(whole, change)}
+          onSave={(weight) => commands.weigh(whole, weight)}
         />
       </div>
       <div>

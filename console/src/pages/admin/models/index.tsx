@@ -18,15 +18,12 @@ export function Component() {
   const work = useBatchWork();
   const cap = useBatchConcurrency();
   const change = useRouteChange();
+  const weigh = useRouteChange();
   const permission = useBatchPermission();
   const [doomed, setDoomed] = useState<ModelRoute | null>(null);
-  const target = decodeURIComponent(useLocation().hash.slice(1));
+  const hash = useLocation().hash.slice(1);
   const search = url.get('search').toLowerCase();
-  const capCommand: CapCommand = {
-    save: (model, { value, onDone }) => cap.mutate({ model, cap: value }, { onSuccess: onDone }),
-    busy: cap.isPending,
-    error: cap.error,
-  };
+  const capCommand: CapCommand = (model, value) => cap.mutateAsync({ model, cap: value });
   const enable = (route: ModelRoute, enabled: boolean) => change.mutate({ route: route.route, change: { enabled: enabled ? null : false } }, { onSuccess: close });
   const close = () => {
     setDoomed(null);
@@ -52,14 +49,12 @@ export function Component() {
                 <ModelCard
                   key={state.model.id}
                   state={state}
-                  target={state.model.id === target}
+                  target={[state.model.id, encodeURIComponent(state.model.id)].includes(hash)}
                   cap={capCommand}
                   routes={{
                     enable: (route, enabled) => (enabled ? enable(route, true) : setDoomed(route)),
-                    weigh: (route, { value, onDone }) => change.mutate({ route: route.route, change: { weight: value } }, { onSuccess: onDone }),
+                    weigh: (route, weight) => weigh.mutateAsync({ route: route.route, change: { weight } }),
                     permit: (route, chosen) => permission.mutate({ route: route.route, allowed: choiceOf(chosen) }),
-                    busy: change.isPending,
-                    error: change.error,
                   }}
                 />
               ))}

@@ -5,16 +5,13 @@ import { compact, count } from '../../../parts/format';
 import css from '../../../parts/parts.module.css';
 import { Time } from '../../../parts/Time';
 import admin from '../admin.module.css';
-import { type Change, EditNumber } from '../EditNumber';
+import { EditNumber } from '../EditNumber';
 import { reasonWord } from '../overview/wire';
 import { type RouteCommands, Routes } from './Routes';
 import { type BatchWork, type ModelState, pricesOf } from './wire';
 
-export interface CapCommand {
-  save: (model: string, change: Change) => void;
-  busy: boolean;
-  error: Error | null;
-}
+/** Give a model a Batch Concurrency of its own; null takes it away. */
+export type CapCommand = (model: string, cap: number | null) => Promise<unknown>;
 
 export function ModelCard(props: { state: ModelState; target: boolean; cap: CapCommand; routes: RouteCommands }) {
   const { model, work } = props.state;
@@ -58,9 +55,7 @@ export function Work(props: { work: BatchWork; cap: CapCommand }) {
             value={work.max_concurrency}
             empty="As configured for all"
             help="Batch requests it runs at once, over all processes. Empty: BATCH_MODEL_CONCURRENCY. 0 pauses its batch work."
-            busy={cap.busy}
-            error={cap.error}
-            onSave={(change) => cap.save(work.model_id, change)}
+            onSave={(value) => cap(work.model_id, value)}
           />
         }
       />

@@ -23,6 +23,15 @@ export function joined(models: readonly Model[], work: readonly BatchWork[]): { 
   };
 }
 
+/** The model that an address leads to with its #part; none where that is mistyped. */
+export function modelIn(hash: string): string {
+  try {
+    return decodeURIComponent(hash.slice(1));
+  } catch {
+    return '';
+  }
+}
+
 const CIRCUITS: Record<Health['state'], { tone: Tone; word: string }> = {
   closed: { tone: 'good', word: 'Healthy' },
   half_open: { tone: 'warn', word: 'On trial' },

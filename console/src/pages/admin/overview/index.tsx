@@ -3,8 +3,8 @@ import { Page, Section } from '../../../parts/Page';
 import { Loaded } from '../../../parts/states';
 import { useNavigate } from 'react-router';
 import { useMetrics } from '../requests/load';
-import { volumeBars, VOLUME_SERIES } from '../requests/wire';
-import { Bars } from '../../../parts/Bars';
+import { volumeBars } from '../requests/wire';
+import { Bars, BY_SOURCE } from '../../../parts/Bars';
 import { count } from '../../../parts/format';
 import css from '../../../parts/parts.module.css';
 import { useOverview } from './load';
@@ -23,7 +23,7 @@ export function Component() {
           <div className={css.card}>
             <Bars
               label="Requests by hour, last 24 hours"
-              series={VOLUME_SERIES}
+              series={BY_SOURCE}
               bars={volumeBars(window)}
               tell={count}
               onPick={(start) => void navigate(`/admin/requests?window=24h&bar=${encodeURIComponent(start)}`)}

@@ -69,7 +69,7 @@ function LastHour({ deployment }: { deployment: Deployment }) {
         value={<Money usd={interactive.cost_usd + batch.cost_usd} unknown={unknown} />}
         note={`${usd(batch.cost_usd)} of it by batches`}
       />
-      <FigureCard name="In flight now" value={count(inFlight)} note={`${compact(queued)} batch requests wait`} />
+      <FigureCard name="In flight now" value={count(inFlight)} note={`${compact(queued)} batch ${queued === 1 ? 'request waits' : 'requests wait'}`} />
     </Cards>
   );
 }

@@ -1,6 +1,6 @@
 /** The deployment at a glance: what wants attention, worst first, and where to look for it. */
 import type { Schemas } from '../../../api/client';
-import { count, span } from '../../../parts/format';
+import { counted, span } from '../../../parts/format';
 import type { Tone } from '../../../parts/states';
 
 export type Overview = Schemas['Overview'];
@@ -50,7 +50,7 @@ function routeConcerns({ open_circuits, routes_off }: Deployment): Concern[] {
       (route): Concern => ({
         tone: 'bad',
         title: `${route.model_id} fails on route ${route.route_id}`,
-        more: `Its circuit is ${route.state.replace('_', ' ')} in ${count(route.processes)} ${route.processes === 1 ? 'process' : 'processes'}${route.last_error === null ? '' : `: ${route.last_error}`}`,
+        more: `Its circuit is ${route.state.replace('_', ' ')} in ${counted(route.processes, 'process', 'processes')}${route.last_error === null ? '' : `: ${route.last_error}`}`,
         to: `/admin/models#${encodeURIComponent(route.model_id)}`,
       }),
     ),
@@ -73,7 +73,7 @@ function modelConcerns({ models, alerts, resting_models }: Deployment): Concern[
     return {
       tone: alerted.has(id) ? 'bad' : 'warn',
       title: alerted.has(id) ? `Batch requests of ${id} wait too long` : `Batch work of ${id} rests`,
-      more: [reasonWord(load?.blocked_reason ?? null), load === undefined ? null : `${count(load.queued)} requests wait`].filter((part) => part !== null).join(', '),
+      more: [reasonWord(load?.blocked_reason ?? null), load === undefined ? null : `${counted(load.queued, 'request waits', 'requests wait')}`].filter((part) => part !== null).join(', '),
       to: `/admin/models#${encodeURIComponent(id)}`,
     };
   });
@@ -92,7 +92,7 @@ function backlogConcerns(backlog: Deployment['backlog']): Concern[] {
     backlog.oldest_webhook_seconds > SLOW_WEBHOOK_SECONDS && {
       tone: 'warn',
       title: 'Webhook events are late',
-      more: `${count(backlog.webhook_events)} wait, the oldest for ${span(backlog.oldest_webhook_seconds)}`,
+      more: `${counted(backlog.webhook_events, 'waits', 'wait')}, the oldest for ${span(backlog.oldest_webhook_seconds)}`,
       to: null,
     },
   ];

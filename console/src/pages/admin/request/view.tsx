@@ -3,7 +3,7 @@ import { Link } from 'react-router';
 
 import type { Schemas } from '../../../api/client';
 import { Code, Id } from '../../../parts/Copy';
-import { bytes, count } from '../../../parts/format';
+import { bytes, count, duration } from '../../../parts/format';
 import { Facts, Section } from '../../../parts/Page';
 import css from '../../../parts/parts.module.css';
 import { Note } from '../../../parts/states';
@@ -11,7 +11,7 @@ import { Status } from '../../../parts/Status';
 import { Time } from '../../../parts/Time';
 import batch from '../../batch/batch.module.css';
 import admin from '../admin.module.css';
-import { costOf, duration, outcomeOf } from '../requests/wire';
+import { costOf, outcomeOf } from '../requests/wire';
 
 type LogDetail = Schemas['LogDetail'];
 
@@ -23,7 +23,7 @@ export function RequestView({ request }: { request: LogDetail }) {
           facts={[
             ['Outcome', <Status {...outcomeOf(request)} />],
             ['When', <Time at={request.at} />],
-            ['Took', duration(request.total_ms)],
+            ['Took', request.total_ms === null ? null : duration(request.total_ms)],
             ['First token', request.first_token_ms === null ? null : duration(request.first_token_ms)],
             ['Account', <Link className={admin.link} to={`/admin/accounts/${request.account_id}`}>{request.account_name ?? request.account_id}</Link>],
             ['API key', request.key_name ?? <Id id={request.key_id} />],

@@ -3,14 +3,14 @@ import { Link } from 'react-router';
 
 import { type Column, DataTable, Pager } from '../../../parts/DataTable';
 import { FilterBar } from '../../../parts/FilterBar';
-import { usd } from '../../../parts/format';
+import { count, duration, usd } from '../../../parts/format';
 import css from '../../../parts/parts.module.css';
 import { Empty } from '../../../parts/states';
 import { Status } from '../../../parts/Status';
 import { Time } from '../../../parts/Time';
 import type { UrlState } from '../../../parts/useUrlState';
 import admin from '../admin.module.css';
-import { duration, type LogRow, outcomeOf, type Source, tokensOf } from './wire';
+import { type LogRow, outcomeOf, type Source, tokensOf } from './wire';
 
 export interface LogPage {
   data: LogRow[];
@@ -79,7 +79,7 @@ const TOKENS: Column<LogRow> = {
   cell: (row) => (
     <>
       {tokensOf(row)}
-      {(row.cached_tokens ?? 0) > 0 && <div className={css.sub}>{row.cached_tokens?.toLocaleString('en-US')} cached</div>}
+      {(row.cached_tokens ?? 0) > 0 && <div className={css.sub}>{count(row.cached_tokens ?? 0)} cached</div>}
     </>
   ),
 };
@@ -94,7 +94,7 @@ const TOOK: Column<LogRow> = {
   right: true,
   cell: (row) => (
     <>
-      {duration(row.total_ms)}
+      {row.total_ms === null ? '–' : duration(row.total_ms)}
       {row.first_token_ms !== null && <div className={css.sub}>first {duration(row.first_token_ms)}</div>}
     </>
   ),

@@ -1,9 +1,9 @@
 /** Request volume: a card for each window, and the bars of the one that is looked at, batch work stacked on top. */
-import { Bars } from '../../../parts/Bars';
+import { Bars, BY_SOURCE } from '../../../parts/Bars';
 import { compact, count } from '../../../parts/format';
 import css from '../../../parts/parts.module.css';
 import admin from '../admin.module.css';
-import { volumeBars, VOLUME_SERIES, type Window, WINDOWS } from './wire';
+import { volumeBars, type Window, WINDOWS } from './wire';
 
 export function Volume(props: {
   windows: readonly Window[];
@@ -26,7 +26,7 @@ export function Volume(props: {
         <div className={css.card} style={{ marginBottom: 20 }}>
           <Bars
             label="Request volume over time"
-            series={VOLUME_SERIES}
+            series={BY_SOURCE}
             bars={volumeBars(shown)}
             tell={count}
             picked={picked}

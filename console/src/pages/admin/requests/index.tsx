@@ -17,7 +17,7 @@ export function Component() {
   const metrics = useMetrics(null);
   const models = useModelIds();
   const picked = url.get('bar') || null;
-  const stretch = picked === null ? null : stretchOf(metrics.data?.windows.find((one) => one.window === window.value), picked);
+  const stretch = picked === null ? null : stretchOf(window.barSeconds, picked);
   const log = useRequestLog({
     source: 'interactive',
     lookbackHours: window.hours,

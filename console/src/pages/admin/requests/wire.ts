@@ -1,35 +1,26 @@
 /** The request log: rows as they are shown, volume in windows, and the stretch of one bar. */
 import type { Schemas } from '../../../api/client';
-import type { Bar, Series } from '../../../parts/Bars';
-import { count, usd } from '../../../parts/format';
+import type { Bar } from '../../../parts/Bars';
+import { count, dayOfUtc, hourOf, minuteOf, moment, usd } from '../../../parts/format';
 import type { Tone } from '../../../parts/states';
 
 export type LogRow = Schemas['LogObject'];
 export type Window = Schemas['WindowObject'];
 export type Source = 'interactive' | 'batch';
 
-export const WINDOWS: readonly { value: string; label: string; hours: number }[] = [
-  { value: '1h', label: 'Last hour', hours: 1 },
-  { value: '6h', label: '6 hours', hours: 6 },
-  { value: '24h', label: '24 hours', hours: 24 },
-  { value: '7d', label: '7 days', hours: 168 },
-  { value: '30d', label: '30 days', hours: 720 },
-  { value: '90d', label: '90 days', hours: 2_160 },
+export const WINDOWS: readonly { value: string; label: string; hours: number; barSeconds: number }[] = [
+  { value: '1h', label: 'Last hour', hours: 1, barSeconds: 60 },
+  { value: '6h', label: '6 hours', hours: 6, barSeconds: 300 },
+  { value: '24h', label: '24 hours', hours: 24, barSeconds: 3_600 },
+  { value: '7d', label: '7 days', hours: 168, barSeconds: 3_600 },
+  { value: '30d', label: '30 days', hours: 720, barSeconds: 86_400 },
+  { value: '90d', label: '90 days', hours: 2_160, barSeconds: 86_400 },
 ];
-
-export const VOLUME_SERIES: readonly Series[] = [
-  { name: 'Interactive', fill: 'var(--fill-active)' },
-  { name: 'Batch', fill: 'var(--fill-batch)' },
-];
-
-const minute = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
-const hour = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' });
-const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', timeZone: 'UTC' });
 
 function labelOf(window: Window, start: string): string {
   const at = new Date(start);
-  if (window.bar_seconds >= 86_400) return `${day.format(at)} (UTC)`;
-  return (window.bar_seconds >= 3_600 ? hour : minute).format(at);
+  if (window.bar_seconds >= 86_400) return `${dayOfUtc.format(at)} (UTC)`;
+  return (window.bar_seconds >= 3_600 ? hourOf : minuteOf).format(at);
 }
 
 /** Bars of what callers asked directly, with the batch worker's requests on top; a bar's key is its start. */
@@ -46,13 +37,11 @@ export interface Stretch {
   to: string;
 }
 
-/** The stretch of the bar that begins at `start`, where the window has it. */
-export function stretchOf(window: Window | undefined, start: string): Stretch | null {
-  const bar = window?.bars.find((one) => one.start_time === start);
-  return bar === undefined ? null : { from: bar.start_time, to: bar.end_time };
+/** The stretch of the bar that begins at `start`, also when the window has gone on; null where that is no time. */
+export function stretchOf(barSeconds: number, start: string): Stretch | null {
+  const from = Date.parse(start);
+  return Number.isNaN(from) ? null : { from: new Date(from).toISOString(), to: new Date(from + barSeconds * 1_000).toISOString() };
 }
-
-const moment = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 export function stretchWords(stretch: Stretch): string {
   return moment.formatRange(new Date(stretch.from), new Date(stretch.to));
@@ -72,11 +61,4 @@ export function tokensOf(row: LogRow): string {
 
 export function costOf(row: LogRow): string {
   return row.cost_usd === null ? 'Unknown' : usd(row.cost_usd);
-}
-
-/** Milliseconds as they are read: 840 ms, 1.84 s, 2.1 min. */
-export function duration(ms: number | null): string {
-  if (ms === null) return '–';
-  if (ms < 1_000) return `${Math.round(ms)} ms`;
-  return ms < 60_000 ? `${(ms / 1_000).toFixed(2)} s` : `${(ms / 60_000).toFixed(1)} min`;
 }

@@ -13,14 +13,13 @@ export type Worker = Schemas['WorkerObject'];
 export function WorkersView({ workers }: { workers: readonly Worker[] }) {
   if (workers.length === 0) return <Empty title="No worker runs">Batches wait until one does: ebbtide serve has one, ebbtide worker is one.</Empty>;
   const alive = workers.filter((worker) => worker.alive);
-  const slots = alive.reduce((sum, worker) => sum + worker.slots, 0);
   const running = workers.reduce((sum, worker) => sum + worker.running, 0);
   const versions = new Set(workers.map((worker) => worker.version));
   return (
     <>
       <Cards>
         <FigureCard name="Workers" value={count(alive.length)} note={alive.length === workers.length ? 'all of them well' : `${count(workers.length - alive.length)} silent`} />
-        <FigureCard name="Requests held" value={count(running)} note={slots === 0 ? 'there is nothing for them to do' : `of ${count(slots)} they may hold`} />
+        <FigureCard name="Requests held" value={count(running)} note={running === 0 ? 'nothing waits that may start' : heldNote(alive)} />
         <FigureCard name="Release" value={versions.size === 1 ? [...versions][0] : `${versions.size} releases`} note={versions.size === 1 ? 'the same everywhere' : [...versions].join(', ')} />
       </Cards>
       <div style={{ marginTop: 20 }}>
@@ -28,6 +27,11 @@ export function WorkersView({ workers }: { workers: readonly Worker[] }) {
       </div>
     </>
   );
+}
+
+/** What it may have in flight. It holds a few more, ready to start, and none are allotted where nothing may run. */
+function heldNote(workers: readonly Worker[]): string {
+  return `${count(workers.reduce((sum, worker) => sum + worker.slots, 0))} may be in flight`;
 }
 
 const COLUMNS: readonly Column<Worker>[] = [
@@ -48,12 +52,8 @@ const COLUMNS: readonly Column<Worker>[] = [
     width: '18%',
     cell: (worker) => (
       <div style={{ minWidth: 80 }}>
-        <div style={{ marginBottom: 5, whiteSpace: 'nowrap' }}>
-          {count(worker.running)} <span className={css.sub}>of {count(worker.slots)}</span>
-        </div>
-        <div className={css.bar} role="img" aria-label={`Holds ${worker.running} of ${worker.slots} requests`}>
-          <span className={css.part} style={{ flexBasis: `${worker.slots === 0 ? 0 : Math.min(100, (100 * worker.running) / worker.slots)}%`, background: 'var(--fill-active)' }} />
-        </div>
+        <div>{worker.running === 0 ? 'Idle' : `${count(worker.running)} held`}</div>
+        {worker.running > 0 && <div className={css.sub}>{heldNote([worker])}</div>}
       </div>
     ),
   },

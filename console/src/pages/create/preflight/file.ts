@@ -30,10 +30,11 @@ export function* readLines(bytes: Uint8Array, limits: FileLimits, tell: Tell, pr
   let requests = 0;
   for (const [number, raw, end] of rawLines(bytes, first)) {
     if (number % 256 === 0) progress(end / bytes.length);
-    const text = textOf(raw, number, limits, tell);
-    if (text === null || text.trim() === '') continue;
+    if (isBlank(raw)) continue;
     requests += 1;
     if (requests > limits.requests) continue;
+    const text = textOf(raw, number, limits, tell);
+    if (text === null) continue;
     const line = readLine(text, number, limits, tell);
     if (line === null) continue;
     const say = (code: string, message: string, field: string) => tell({ line: number, custom_id: line.customId, field, code, message });
@@ -72,6 +73,11 @@ function* rawLines(bytes: Uint8Array, from: number): Generator<[number, Uint8Arr
     yield [number, bytes.subarray(start, end > start && bytes[end - 1] === 0x0d ? end - 1 : end), end];
     start = end + 1;
   }
+}
+
+/** As the gateway sees it: of spaces, tabs and the like alone. */
+function isBlank(raw: Uint8Array): boolean {
+  return raw.every((byte) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d));
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

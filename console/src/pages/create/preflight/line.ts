@@ -92,6 +92,6 @@ function targetOf(root: ObjectNode, body: ObjectNode, say: Say): Target | null {
   return named;
 }
 
-export function stringOf(node: Node | undefined): string | null {
+function stringOf(node: Node | undefined): string | null {
   return node?.kind === 'string' ? node.value : null;
 }

@@ -2,7 +2,7 @@
 
 export type Target = 'chat' | 'embeddings';
 
-export const URLS: Record<Target, string> = { chat: '/v1/chat/completions', embeddings: '/v1/embeddings' };
+export const URLS = { chat: '/v1/chat/completions', embeddings: '/v1/embeddings' } as const;
 
 /** One thing wrong with a file; `line` null: with the whole of it. */
 export interface Problem {

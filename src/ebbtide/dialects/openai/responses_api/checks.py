@@ -14,11 +14,10 @@ from typing import Annotated, Final
 
 import msgspec
 
-from ebbtide.dialects.fields import check_name, check_size, convert, invalid
+from ebbtide.dialects.fields import JsonObject, check_name, check_size, convert, invalid
 from ebbtide.dialects.openai.bodies import refuse_queueing
 from ebbtide.dialects.openai.responses_api.kept import KEPT, refuse_kept, unsupported
-from ebbtide.dialects.values import BOM, MAX_MODEL, MAX_TOKENS, STANDARD, BatchBody, Body, Limits, Terms, check_json
-from ebbtide.errors import InvalidRequest
+from ebbtide.dialects.values import BOM, MAX_MODEL, MAX_TOKENS, STANDARD, BatchBody, Body, Limits, Terms, check_object
 
 _PAIRS, _KEY, _VALUE = 16, 64, 512
 
@@ -28,15 +27,11 @@ _PLAIN_ITEMS: Final = frozenset(
 )
 
 
-class _Object(msgspec.Struct, gc=False):
-    pass
-
-
-class _StreamOptions(msgspec.Struct, gc=False):
+class ResponsesStreamOptions(msgspec.Struct, gc=False):
     include_obfuscation: bool | None = None
 
 
-class _Tool(msgspec.Struct, gc=False):
+class ResponsesTool(msgspec.Struct, gc=False):
     type: str
 
 
@@ -50,20 +45,18 @@ class Responses(msgspec.Struct, gc=False):
     metadata: dict[str, str] | None = None
     parallel_tool_calls: bool | None = None
     stream: bool | None = None
-    stream_options: _StreamOptions | None = None
+    stream_options: ResponsesStreamOptions | None = None
     temperature: float | None = None
     top_p: float | None = None
-    text: _Object | None = None
-    reasoning: _Object | None = None
-    tools: list[_Tool] | None = None
+    text: JsonObject | None = None
+    reasoning: JsonObject | None = None
+    tools: list[ResponsesTool] | None = None
 
 
 def parse_body(raw: bytes, terms: Terms = STANDARD) -> Body:
     """Check an interactive request's body. Raises InvalidRequest naming the field. A leading BOM is stripped."""
     raw = raw.removeprefix(BOM)
-    body = check_json(raw)
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be a JSON object")
+    body = check_object(raw)
     request = check_responses(body, terms.limits)
     return Body(request.model, raw, stream=bool(request.stream), max_tokens=request.max_output_tokens)
 

@@ -6,6 +6,7 @@ later. Nothing in usage or errors can raise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,12 +14,12 @@ import msgspec
 from ebbtide.dialects.openai.responses import error_of, read_object
 from ebbtide.dialects.openai.responses_api.answers import failed
 from ebbtide.dialects.openai.responses_api.stream import event
-from ebbtide.dialects.sse import Events, data_of
-from ebbtide.dialects.values import MAX_TOKENS, Answer, UpstreamError, Usage, members_replaced, one_line
+from ebbtide.dialects.pieces import EventReader
+from ebbtide.dialects.told import clean, count_of, detail_of
+from ebbtide.dialects.values import Answer, UpstreamError, Usage, members_replaced, one_line
 from ebbtide.errors import EbbtideError
 
 _decode = msgspec.json.Decoder().decode
-_MALFORMED: Final = "The upstream's stream is malformed"
 _WAITING: Final = frozenset({"queued", "in_progress"})
 _ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 _FAILURES: Final = {"rate_limit_exceeded": 429, "invalid_prompt": 400}
@@ -57,12 +58,12 @@ def usage_of(usage: object) -> Usage | None:
     """The decoded `usage` as tokens; None unless the counts that decide the price are whole and in range."""
     if not isinstance(usage, dict):
         return None
-    given, made = _count(usage.get("input_tokens")), _count(usage.get("output_tokens"))
+    given, made = count_of(usage.get("input_tokens")), count_of(usage.get("output_tokens"))
     if given is None or made is None:
         return None
     details = usage.get("input_tokens_details")
-    cached, written = _detail(details, "cached_tokens"), _detail(details, "cache_write_tokens")
-    reasoning = _detail(usage.get("output_tokens_details"), "reasoning_tokens")
+    cached, written = detail_of(details, "cached_tokens"), detail_of(details, "cache_write_tokens")
+    reasoning = detail_of(usage.get("output_tokens_details"), "reasoning_tokens")
     cached = min(cached, given)
     return Usage(given, cached, made, min(reasoning, made), min(written, given - cached))
 
@@ -73,12 +74,12 @@ def failure_of(said: dict[str, Any]) -> tuple[UpstreamError, int]:
     error = (response.get("error") if isinstance(response, dict) else None) or said.get("error") or said
     message = error.get("message") if isinstance(error, dict) else error
     code = error.get("code") if isinstance(error, dict) else None
-    text = message.strip().replace("\0", "\ufffd")[:2000] if isinstance(message, str) else ""
+    text = clean(message) if isinstance(message, str) else ""
     code = code[:200] if isinstance(code, str) and code else None
     return UpstreamError(text or "The upstream's response failed", code), _FAILURES.get(code or "", 502)
 
 
-class PassedEvents:
+class PassedEvents(EventReader[bytes]):
     """Turns an upstream's bytes into the events the caller gets.
 
     `usage` and `done` come with the event that ends a response; `error` is set by one that fails and by a malformed
@@ -86,47 +87,21 @@ class PassedEvents:
     """
 
     def __init__(self, model: str) -> None:
-        self.usage: Usage | None = None
-        self.done = False
-        self.error: UpstreamError | None = None
-        self.status = 502
+        super().__init__()
         self._model = model
-        self._events = Events()
         self._response: dict[str, Any] = {}
         self._sequence = 0
 
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The events that `chunk` completes."""
-        if self.error is not None or self.done:
-            return []
-        passed = self._passed(self._events.feed(chunk))
-        if self._events.is_overfull and self.error is None:
-            self.error = UpstreamError(_MALFORMED)
-        return passed
-
-    def close(self) -> list[bytes]:
-        """The last event, where its blank line was left out."""
-        return [] if self.error is not None or self.done else self._passed([self._events.close()])
+    def read(self, data: bytes) -> Sequence[bytes]:
+        if data == b"[DONE]":
+            return ()
+        shown = self._event(data)
+        return () if self.error is not None else (shown,)
 
     def fail(self, error: EbbtideError, _: str) -> bytes:
         """The end of a stream that broke."""
         told = {**self._response, **failed(error)}
         return event("response.failed", sequence_number=self._sequence, response=told)
-
-    def _passed(self, events: list[bytes]) -> list[bytes]:
-        passed = []
-        for one in events:
-            data = data_of(one)
-            if not data or data == b"[DONE]" or self.done:
-                continue
-            try:
-                shown = self._event(data)
-            except (ValueError, RecursionError, TypeError, AttributeError):
-                self.error = UpstreamError(_MALFORMED)
-            if self.error is not None:
-                break
-            passed.append(shown)
-        return passed
 
     def _event(self, data: bytes) -> bytes:
         if b'"response"' not in data and b'"error"' not in data:
@@ -159,11 +134,3 @@ class PassedEvents:
 def _framed(kind: str, data: bytes) -> bytes:
     # An event's data cannot hold a line break, nor a name one.
     return b"event: %b\ndata: %b\n\n" % (kind.replace("\n", " ").encode(), data.replace(b"\n", b" "))
-
-
-def _count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
-
-
-def _detail(details: object, name: str) -> int:
-    return (_count(details.get(name)) or 0) if isinstance(details, dict) else 0

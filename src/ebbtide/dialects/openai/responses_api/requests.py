@@ -19,18 +19,14 @@ from ebbtide.dialects.conversation import (
     Sampling,
     Text,
     Tool,
-    ToolChoice,
     cannot,
 )
-from ebbtide.dialects.fields import convert, invalid
+from ebbtide.dialects.openai.members import choice_of, read, refuse_others, user_of, within
 from ebbtide.dialects.openai.responses_api.items import read_input
-from ebbtide.dialects.values import MAX_TOKENS, check_json
-from ebbtide.errors import InvalidRequest
+from ebbtide.dialects.values import MAX_TOKENS, check_object
 
 T = TypeVar("T")
 
-_NO_PARAMETER: Final = "the model's server has no such parameter"
-_CHOICES: Final = {mode: ToolChoice(mode) for mode in ("auto", "none", "required")}
 _SEALED: Final = "reasoning.encrypted_content"  # given wherever a server gives one
 # Members whose only value that asks for nothing is the one beside them.
 _IDLE: Final[Mapping[str, object]] = {
@@ -115,25 +111,21 @@ _MEMBERS: Final = frozenset(_Request.__struct_fields__)
 
 def read_request(raw: bytes) -> Conversation:
     """A Responses body. Raises InvalidRequest naming the field that is malformed or has no place."""
-    body = check_json(raw)
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be a JSON object")
-    for name, value in body.items():
-        if value is not None and name not in _MEMBERS:
-            raise cannot(name[:100], _NO_PARAMETER)
-    request = _read(body, _Request)
+    body = check_object(raw)
+    refuse_others(body, _MEMBERS)
+    request = read(body, _Request)
     _refuse(request)
     reasoning = _within("reasoning", request.reasoning or {}, _Reasoning)
     return Conversation(
         messages=(*_instructions(request), *read_input(request.input)),
         tools=tuple(_tool(index, tool) for index, tool in enumerate(request.tools or ())),
-        tool_choice=_tool_choice(request.tool_choice),
+        tool_choice=choice_of(request.tool_choice, _function_chosen),
         parallel_tools=request.parallel_tool_calls,
         sampling=Sampling(temperature=request.temperature, top_p=request.top_p),
         format=_format(_within("text", request.text or {}, _Text).format),
         max_tokens=request.max_output_tokens,
         effort=reasoning.effort,
-        user=_user(request),
+        user=user_of(request.user, request.safety_identifier),
         tier=request.service_tier,
     )
 
@@ -163,16 +155,8 @@ def _tool(index: int, tool: dict[str, object]) -> Tool:
     return Tool(function.name, function.description, function.parameters, function.strict)
 
 
-def _tool_choice(choice: str | dict[str, object] | None) -> ToolChoice | None:
-    if choice is None:
-        return None
-    if isinstance(choice, str):
-        if choice not in _CHOICES:
-            raise invalid("tool_choice", "must be none, auto, required or a function")
-        return _CHOICES[choice]
-    if choice.get("type") != "function":
-        raise cannot("tool_choice.type", "the model's server takes a choice of type function")
-    return ToolChoice("tool", _within("tool_choice", choice, _NamedChoice).name)
+def _function_chosen(choice: dict[str, object]) -> str:
+    return _within("tool_choice", choice, _NamedChoice).name
 
 
 def _format(given: dict[str, object] | None) -> Format | None:
@@ -188,26 +172,6 @@ def _format(given: dict[str, object] | None) -> Format | None:
     return Format()
 
 
-def _user(request: _Request) -> tuple[str, str] | None:
-    if request.safety_identifier is not None:
-        if request.user is not None:
-            raise cannot("user", "cannot be told beside safety_identifier")
-        return "safety_identifier", request.safety_identifier
-    return None if request.user is None else ("user", request.user)
-
-
-def _read(body: Mapping[str, object], kind: type[T]) -> T:
-    """Members that are null are left out: a Literal without None would refuse them."""
-    return convert({name: value for name, value in body.items() if value is not None}, kind)
-
-
-def _within(path: str, value: Mapping[str, object], kind: type[T]) -> T:
-    """A member's object as `kind`; complaints name the path from the body's top."""
-    for name, member in value.items():
-        if member is not None and name not in kind.__struct_fields__:  # type: ignore[attr-defined]
-            raise cannot(f"{path}.{name[:100]}", _NO_PARAMETER)
-    try:
-        return _read(value, kind)
-    except InvalidRequest as error:
-        place = f"{path}.{error.param}" if error.param else path
-        raise cannot(place, error.message.rpartition(": ")[2]) from None
+def _within(path: str, given: Mapping[str, object], kind: type[T]) -> T:
+    """Values are many here that only the vendor's own server can do: one that is not taken is not called malformed."""
+    return within(path, given, kind, cannot)
