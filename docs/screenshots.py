@@ -143,6 +143,7 @@ def shots(of: Showcase) -> list[Shot]:
         Shot("keys-new", "research", "/keys", ask_for_a_key),
         Shot("usage", "research", "/usage"),
         Shot("webhook", "research", "/webhook"),
+        Shot("own-account", "research", "/account"),
         Shot("quickstart", "research", "/quickstart"),
         Shot("admin", "ada", "/admin"),
         Shot("admin-batches", "ada", "/admin/batches"),
