@@ -74,7 +74,7 @@ async def open_a_request(page: Page) -> None:
 
 
 async def open_a_stored_request(page: Page) -> None:
-    await page.get_by_role("main").locator("button[aria-expanded]").first.click()
+    await page.get_by_role("main").locator("button[aria-expanded]:not([aria-haspopup])").first.click()
 
 
 async def choose_a_bad_file(page: Page) -> None:

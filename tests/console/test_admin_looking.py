@@ -60,7 +60,7 @@ async def test_the_deployment_is_told_and_leads_on(admin: Person) -> None:
     page = admin.page
     await chat(admin)
     await admin.open("/admin")
-    models = page.get_by_role("region", name="In flight by model", exact=True).last
+    models = page.get_by_role("region", name="Load of each model")
     await expect(models.get_by_role("row", name="chat-1")).to_be_visible()
     await models.get_by_role("link", name="chat-1").click()
     await expect(page.get_by_role("heading", name="Models and routes", level=1)).to_be_visible()

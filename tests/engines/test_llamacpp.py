@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from anthropic import AsyncAnthropic
+from google import genai
+from google.genai import types
 from openai import AsyncOpenAI
 from openai.types.responses import Response
 from tests.gateway import (
@@ -24,6 +27,9 @@ from tests.gateway import (
     until,
 )
 from tests.sdks import run_node, run_python
+
+# How Google's SDK extends its HTTP client is its own affair.
+pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 
 SERVER = Path(__file__).with_name("tiny_llama.py")
 
@@ -144,6 +150,57 @@ async def test_messages_as_the_engine_speaks_them_and_translated(
             assert (await until(ended, within=60))["request_counts"]["completed"] == 2
 
 
+async def check_google(client: genai.client.AsyncClient) -> None:
+    """Whole, streamed, counted, held to a schema, after functions were called; vectors, and a batch."""
+    models, short = client.models, types.GenerateContentConfig(max_output_tokens=3, temperature=0)
+    whole = await models.generate_content(model="chat-1", contents="Hi", config=short)
+    stream = await models.generate_content_stream(model="chat-1", contents="Hi", config=short)
+    *_, last = [chunk async for chunk in stream]
+    for answer in (whole, last):
+        assert answer.candidates
+        assert answer.usage_metadata
+        assert answer.candidates[0].finish_reason == types.FinishReason.MAX_TOKENS
+        assert answer.usage_metadata.candidates_token_count == 3
+    assert last.usage_metadata
+    assert last.usage_metadata.cached_content_token_count  # the engine has just read the same prompt
+    counted = (await models.count_tokens(model="chat-1", contents="Hi")).total_tokens
+    assert whole.usage_metadata
+    assert counted == whole.usage_metadata.prompt_token_count
+
+    held = types.GenerateContentConfig(
+        max_output_tokens=400, temperature=0, response_mime_type="application/json", response_json_schema=SCHEMA
+    )
+    assert (await models.generate_content(model="chat-1", contents="Hi", config=held)).parsed == {"a": "x"}
+
+    names = ("Oslo", "Rome")
+    calls = [types.Part.from_function_call(name="weather", args={"city": name}) for name in names]
+    told = [types.Part.from_function_response(name="weather", response={"output": name}) for name in names]
+    turns: Any = [
+        types.UserContent("Both?"),
+        types.ModelContent(calls),
+        types.UserContent(told),
+    ]
+    weather = types.FunctionDeclaration(name="weather", parameters_json_schema={"type": "object"})
+    tools: Any = [types.Tool(function_declarations=[weather])]
+    config = types.GenerateContentConfig(max_output_tokens=3, temperature=0, tools=tools)
+    after = await models.generate_content(model="chat-1", contents=turns, config=config)
+    assert after.candidates
+    assert after.candidates[0].finish_reason == types.FinishReason.MAX_TOKENS
+
+    vectors = await models.embed_content(model="embed-1", contents=["a", "b"])
+    assert len(vectors.embeddings or []) == 2
+    source = [types.InlinedRequest(contents="Hi", config=short) for _ in range(3)]
+    made = await client.batches.create(model="chat-1", src=source)
+
+    async def ended() -> Any:
+        job = await client.batches.get(name=made.name or "")
+        return job if job.done else None
+
+    job = await until(ended, within=60)
+    assert job.state == types.JobState.JOB_STATE_SUCCEEDED
+    assert all(one.response for one in job.dest.inlined_responses)
+
+
 async def test_the_sdks_for_node_and_python_on_the_engine(database_url: str, listen_url: str, tmp_path: Path) -> None:
     """What a model of random weights says is noise: what counts is that every call and stream ends as the SDKs want."""
     async with engine() as chat, engine("--embedding") as embedding:
@@ -166,6 +223,9 @@ async def test_the_sdks_for_node_and_python_on_the_engine(database_url: str, lis
                 whole = await client.chat.completions.create(**hello)
                 pieces = [piece async for piece in await client.chat.completions.create(**hello, stream=True)]
                 vectors = await client.embeddings.create(model="embed-1", input=["a", "b"])
+            options = types.HttpOptions(base_url=gateway.url)
+            async with genai.Client(api_key=gateway.admin_key, http_options=options).aio as google:
+                await check_google(google)
     assert (whole.choices[0].finish_reason, pieces[-1].choices[0].finish_reason) == ("length", "length")
     assert len(vectors.data) == 2
     assert responses["kinds"][0] == "response.created"

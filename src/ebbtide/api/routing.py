@@ -27,8 +27,8 @@ from ebbtide.api.auth import authenticate
 from ebbtide.api.dialect import addressed
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.parameters import Parameter
-from ebbtide.api.unknown import unknown_path
-from ebbtide.errors import Forbidden, MethodNotAllowed, NotFound
+from ebbtide.api.unknown import unknown_method, unknown_path
+from ebbtide.errors import Forbidden, NotFound
 
 KeyHandler = Callable[[Gateway, Request, Principal], Awaitable[Response]]
 OpenHandler = Callable[[Gateway, Request], Awaitable[Response]]
@@ -128,7 +128,7 @@ class _Path:
             raise NotFound("Unknown path: it holds a NUL character")
         endpoint = self._methods.get(scope["method"])
         if endpoint is None:
-            raise MethodNotAllowed(scope["method"], sorted(self._methods))
+            raise unknown_method(scope, sorted(self._methods))
         scope[ROUTE] = self._route
         settings = self._gateway.settings.current
         if isinstance(endpoint, Closed) and endpoint.batch and not settings.batch_enabled:

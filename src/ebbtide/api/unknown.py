@@ -1,4 +1,5 @@
-"""What is said of a path that nobody serves: where a client's base URL has too much or too little, so much.
+"""What is said of a path that nobody serves, or not with this method: where a client's base URL has too much or too
+little, so much.
 
 Each SDK wants its base URL otherwise: OpenAI's with /v1, Anthropic's and Google's without a version.
 """
@@ -6,13 +7,13 @@ Each SDK wants its base URL otherwise: OpenAI's with /v1, Anthropic's and Google
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from starlette.types import Scope
 
-from ebbtide.api.dialect import ASKED
-from ebbtide.errors import NotFound
+from ebbtide.api.dialect import ASKED, dialect_of
+from ebbtide.errors import MethodNotAllowed, NotFound
 
 Serves = Callable[[Scope, str], bool]
 """Whether a path in place of the request's own is served, with its method."""
@@ -30,6 +31,14 @@ def unknown_path(scope: Scope, serves: Serves) -> NotFound:
         if serves(scope, meant):
             return NotFound(f"{told}. Did you mean {meant}? {advice}")
     return NotFound(told)
+
+
+def unknown_method(scope: Scope, allowed: Sequence[str]) -> NotFound | MethodNotAllowed:
+    """The refusal of a method that a path does not have; a verb behind a colon is part of the path in Google's API."""
+    method, asked = scope["method"], scope.get(ASKED, scope["path"])
+    if method == "POST" and dialect_of(scope) == "gemini" and ":" in asked.rpartition("/")[2]:
+        return NotFound(f"Unknown path: POST {asked}")
+    return MethodNotAllowed(method, allowed)
 
 
 def _respelled(asked: str) -> Iterator[tuple[str, str]]:

@@ -113,16 +113,20 @@ async def _add(database: Database, place: tuple[str, int], data: bytes, settings
         await conn.execute(_Q["receive"], _token(secret), received)
 
 
-async def finish_upload(database: Database, secret: str, settings: Settings, now: datetime) -> StoredFile:
-    """The file that an upload came to; made of what has come, unless it was before.
+def check_whole(standing: Standing) -> None:
+    """Raises InvalidRequest where less has come than was announced."""
+    if standing.size is not None and standing.received < standing.size:
+        raise InvalidRequest(f"The upload has {standing.received} of {standing.size} bytes: send the rest first")
 
-    Raises InvalidRequest where less came than was announced, and what save_upload raises.
+
+async def finish_upload(database: Database, secret: str, settings: Settings, now: datetime) -> StoredFile:
+    """The file that a whole upload came to; made of what has come, unless it was before.
+
+    Raises what save_upload does.
     """
     standing = await find_upload(database, secret, now)
     file_id = standing.file_id
     if file_id is None:
-        if standing.size is not None and standing.received < standing.size:
-            raise InvalidRequest(f"The upload has {standing.received} of {standing.size} bytes: send the rest first")
         with Upload(settings.batch_max_body_mb * MIB) as upload:
             await _gather(database, secret, standing.received, upload)
             file_id = await _conclude(database, secret, upload, settings, now)

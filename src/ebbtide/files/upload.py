@@ -76,16 +76,18 @@ class FailedUploads:
 
     @contextmanager
     def noted(self, account_id: str, now: datetime) -> Iterator[None]:
-        """Count what is done in here as a failed upload if it raises; forget those of more than an hour ago."""
+        """Count what is done in here as a failed upload if it raises."""
         try:
             yield
         except BaseException:
-            recent = {
-                account: [at for at in times if at > now - COUNTED_FOR] for account, times in self._failed.items()
-            }
-            self._failed = {account: times for account, times in recent.items() if times}
-            self._failed.setdefault(account_id, []).append(now)
+            self.note(account_id, now)
             raise
+
+    def note(self, account_id: str, now: datetime) -> None:
+        """An upload has failed; forget those of more than an hour ago."""
+        recent = {account: [at for at in times if at > now - COUNTED_FOR] for account, times in self._failed.items()}
+        self._failed = {account: times for account, times in recent.items() if times}
+        self._failed.setdefault(account_id, []).append(now)
 
 
 async def check_may_upload(

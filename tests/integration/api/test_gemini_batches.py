@@ -321,6 +321,34 @@ async def test_an_upload_is_its_owners_until_it_is_given_up(gateway: TestGateway
     assert (await ask(gateway, "POST", UPLOAD, json={}, headers=too_large)).status == 413
 
 
+async def test_an_upload_that_came_to_nothing_counts_as_one_that_failed(
+    database_url: str, listen_url: str, models: Path
+) -> None:
+    async with start_gateway(
+        database_url, models, listen_url=listen_url, environ={"BATCH_FILE_UPLOADS_PER_HOUR": "3"}
+    ) as gateway:
+
+        async def begun(**headers: str) -> Answer:
+            return await ask(gateway, "POST", UPLOAD, json={}, headers=headers)
+
+        async def send(upload: Answer, command: str) -> Answer:
+            url = upload.headers["x-goog-upload-url"].removeprefix(gateway.url)
+            return await gateway.call("POST", url, key=None, headers={"x-goog-upload-command": command}, data=b"")
+
+        awaited = await begun(**{"x-goog-upload-header-content-length": "3"})
+        assert (await send(awaited, "finalize")).status == 400  # the rest may still come
+        assert (await send(await begun(), "cancel")).status == 200
+        empty = await begun()
+        assert (await send(empty, "upload, finalize")).error["message"] == "The file is empty"
+        assert (await begun()).status == 200
+        assert (await send(awaited, "cancel")).status == 200
+        over = await begun()
+        assert (over.status, over.error["status"]) == (429, "RESOURCE_EXHAUSTED")
+        changed = await gateway.call("PATCH", "/admin/config", json={"BATCH_ENABLED": False})
+        assert changed.status == 200
+        assert (await send(empty, "query")).status == 404
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "nothing": ({}, "batch"),
     "no source": ({"batch": {"displayName": "x", "inputConfig": {}}}, "inputConfig"),
@@ -369,6 +397,10 @@ async def test_what_is_not_there_is_named_as_it_was_asked_for(gateway: TestGatew
         answer = await ask(gateway, "GET", f"/v1/{path}")
         assert (answer.status, answer.error["status"]) == (404, "NOT_FOUND")
         assert answer.error["message"].endswith(f": {path}")
+    for path in ("models/chat-1:predict", "batches/none:archive", "files/none:rename"):
+        verb = await ask(gateway, "POST", f"/v1/{path}", json={})
+        assert (verb.status, verb.error["status"]) == (404, "NOT_FOUND")
+        assert verb.error["message"] == f"Unknown path: POST /v1/{path}"
     elsewhere = await ask(gateway, "POST", "/v1/cachedContents", json={})
     assert (elsewhere.status, elsewhere.error["status"]) == (404, "NOT_FOUND")
 

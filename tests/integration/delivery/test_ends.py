@@ -84,6 +84,34 @@ async def test_completed_and_failed(database_url: str, models: Path, receiver: R
         await assert_told(gateway, receiver, secret, ends)
 
 
+async def test_batches_of_geminis_api(database_url: str, models: Path, receiver: Receiver, ca_file: Path) -> None:
+    """The events are everyone's: they name a batch as /v1/batches does."""
+    async with start_gateway(database_url, models, environ=ALLOWED, webhook_ca_file=ca_file) as gateway:
+        secret = await set_up(gateway, receiver)
+        request = {"contents": [{"parts": [{"text": "Hello"}]}]}
+
+        async def create(config: dict[str, Any]) -> str:
+            body = {"batch": {"inputConfig": config}}
+            made = await gateway.call("POST", "/v1beta/models/chat-1:batchGenerateContent", json=body)
+            return str(made.json["name"]).replace("batches/", "batch_")
+
+        async def create_from_lines(*lines: dict[str, Any]) -> str:
+            content = b"\n".join(map(msgspec.json.encode, lines))
+            headers = {"X-Goog-Upload-Protocol": "raw"}
+            file = await gateway.call("POST", "/upload/v1beta/files", headers=headers, data=content)
+            return await create({"fileName": file.json["file"]["name"]})
+
+        ends = {
+            await create({"requests": {"requests": [{"request": request}]}}): "completed",
+            await create_from_lines({"key": "a", "request": request}): "completed",
+            await create_from_lines({"key": "a", "request": {}}): "failed",
+        }
+        await assert_told(gateway, receiver, secret, ends)
+        for batch_id in ends:
+            told = await gateway.call("GET", f"/v1beta/batches/{batch_id.removeprefix('batch_')}")
+            assert told.json["done"]
+
+
 async def test_expired_and_cancelled(database_url: str, models: Path, receiver: Receiver, ca_file: Path) -> None:
     async with start_gateway(database_url, models, environ=PAUSED, webhook_ca_file=ca_file) as gateway:
         secret = await set_up(gateway, receiver)

@@ -32,6 +32,7 @@ from ebbtide.dialects.gemini.bodies import check_batched, counted, named, parse_
 from ebbtide.dialects.gemini.completions import Generation, write_generated
 from ebbtide.dialects.gemini.conversation import read_conversation
 from ebbtide.dialects.gemini.embeddings import read_embed, read_embeds
+from ebbtide.dialects.gemini.errors import number_for, word_for
 from ebbtide.dialects.gemini.passing import GenerationStream
 from ebbtide.dialects.gemini.schemas import json_schema
 from ebbtide.dialects.lines import common_line, line_body
@@ -290,16 +291,14 @@ def test_lines_of_files_become_common_ones() -> None:
 
 
 def test_a_failures_code_is_of_google_rpc() -> None:
-    assert [failure(status, "").code for status in (400, 404, 429, 499, 500, 503, 504, 418)] == [
-        3,
-        5,
-        8,
-        1,
-        13,
-        14,
-        4,
-        3,
-    ]
+    told = {400: 3, 404: 5, 409: 9, 410: 5, 418: 3, 429: 8, 499: 1, 500: 13, 501: 12, 502: 14, 503: 14, 504: 4, 529: 14}
+    assert {status: failure(status, "").code for status in told} == told
+
+
+def test_every_word_for_a_status_has_a_number() -> None:
+    words = {status: word_for(status) for status in range(400, 600)}
+    assert (words[502], words[529], words[500], words[404]) == ("UNAVAILABLE", "UNAVAILABLE", "INTERNAL", "NOT_FOUND")
+    assert all(number_for(status) for status in words)
 
 
 NAMES = (

@@ -28,7 +28,7 @@ from ebbtide.dialects.gemini.files import StartUpload, UploadedFile
 from ebbtide.dialects.gemini.members import Members
 from ebbtide.dialects.gemini.wire import Empty
 from ebbtide.dialects.values import check_json
-from ebbtide.errors import InvalidRequest
+from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.files import resumable
 from ebbtide.files.model import StoredFile
 from ebbtide.files.resumable import Announced, Standing
@@ -81,11 +81,12 @@ async def _take_whole(gateway: Gateway, request: Request, principal: Principal) 
 async def continue_gemini_upload(gateway: Gateway, request: Request) -> Response:
     secret = request.path_params["secret"]
     settings, now = gateway.settings.current, gateway.clock.now()
+    if not settings.batch_enabled:
+        raise NotFound("Batch inference is not available on this gateway")
     commands = _commands(request)
     standing = await resumable.find_upload(gateway.database, secret, now)
     if "cancel" in commands:
-        await resumable.give_up_upload(gateway.database, secret)
-        return Response(status_code=200, headers={_STATUS: "cancelled"})
+        return await _give_up(gateway, secret, standing, now)
     if "upload" in commands:
         refuse_encoded(request)
         check_length(request, settings.batch_max_body_mb * MIB)
@@ -93,7 +94,24 @@ async def continue_gemini_upload(gateway: Gateway, request: Request) -> Response
         standing = await resumable.add_bytes(gateway.database, place, request.stream(), settings, now)
     if "finalize" not in commands and standing.file_id is None:
         return Response(status_code=200, headers={_STATUS: "active", _RECEIVED: str(standing.received)})
-    return _final(await resumable.finish_upload(gateway.database, secret, settings, now), request)
+    return _final(await _finish(gateway, secret, standing, now), request)
+
+
+async def _give_up(gateway: Gateway, secret: str, standing: Standing, now: datetime) -> Response:
+    await resumable.give_up_upload(gateway.database, secret)
+    if standing.file_id is None:
+        gateway.failed_uploads.note(standing.account_id, now)
+    return Response(status_code=200, headers={_STATUS: "cancelled"})
+
+
+async def _finish(gateway: Gateway, secret: str, standing: Standing, now: datetime) -> StoredFile:
+    """The upload's file. One that is whole and cannot be kept is an upload that failed; one to go on with is not."""
+    settings = gateway.settings.current
+    if standing.file_id is not None:
+        return await resumable.finish_upload(gateway.database, secret, settings, now)
+    resumable.check_whole(standing)
+    with gateway.failed_uploads.noted(standing.account_id, now):
+        return await resumable.finish_upload(gateway.database, secret, settings, now)
 
 
 def _final(file: StoredFile, request: Request) -> Response:

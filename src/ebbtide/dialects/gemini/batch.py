@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from ebbtide.dialects.fields import MAX_CUSTOM_ID, field_error, invalid, is_custom_id
 from ebbtide.dialects.gemini.bodies import check_same
+from ebbtide.dialects.gemini.errors import number_for
 from ebbtide.dialects.gemini.files import file_id
 from ebbtide.dialects.gemini.members import Members, camel
 from ebbtide.dialects.values import BOM, REQUEST_DEPTH, check_json, is_crowded, members_replaced, one_line
@@ -30,7 +31,6 @@ State = Literal[
 TYPE: Final = "type.googleapis.com/google.ai.generativelanguage.v1main.GenerateContentBatch"
 MAX_NAME: Final = 128
 _ASIDE: Final = 1024 * 1024  # bytes of what is not requests
-_RPC_CODES: Final = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 409: 9, 413: 3, 422: 3, 429: 8, 499: 1, 503: 14, 504: 4}
 _ELSEWHERE: Final = {"webhookConfig": "not supported here: an account has one webhook, set at /v1/batch_webhook"}
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -186,7 +186,7 @@ def metadata_of(line: bytes) -> msgspec.Raw | None:
 
 def failure(status: int, message: str) -> GeminiFailure:
     """What failed with an HTTP status."""
-    return GeminiFailure(_RPC_CODES.get(status, 13 if status >= 500 else 3), message)
+    return GeminiFailure(number_for(status), message)
 
 
 def inlined(answer: bytes | GeminiFailure, metadata: msgspec.Raw | None) -> dict[str, object]:

@@ -20,10 +20,27 @@ _WORDS: Final = {
     405: "INVALID_ARGUMENT",
     408: "DEADLINE_EXCEEDED",
     409: "FAILED_PRECONDITION",
+    410: "NOT_FOUND",
     429: "RESOURCE_EXHAUSTED",
     499: "CANCELLED",
+    501: "UNIMPLEMENTED",
+    502: "UNAVAILABLE",
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
+    529: "UNAVAILABLE",
+}
+_NUMBERS: Final = {
+    "CANCELLED": 1,
+    "INVALID_ARGUMENT": 3,
+    "DEADLINE_EXCEEDED": 4,
+    "NOT_FOUND": 5,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+    "UNAUTHENTICATED": 16,
 }
 
 
@@ -42,6 +59,11 @@ class GoogleError(msgspec.Struct, frozen=True, gc=False):
 def word_for(status: int) -> str:
     """The API's word for an HTTP status."""
     return _WORDS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+
+
+def number_for(status: int) -> int:
+    """The same as a number of google.rpc.Code, which errors within a batch tell."""
+    return _NUMBERS[word_for(status)]
 
 
 def render_error(error: EbbtideError, request_id: str) -> tuple[int, dict[str, str], bytes]:

@@ -20,7 +20,7 @@ export function AuditView(props: { page: { data: Entry[]; has_more: boolean; las
 
 function columnsOf(url: UrlState): readonly Column<Entry>[] {
   return [
-    { name: 'When', width: 150, cell: (entry) => <Time at={entry.at} /> },
+    { name: 'When', cell: (entry) => <Time at={entry.at} seconds /> },
     {
       name: 'Who',
       cell: (entry) => {
