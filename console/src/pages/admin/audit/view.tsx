@@ -26,7 +26,7 @@ function columnsOf(url: UrlState): readonly Column<Entry>[] {
       cell: (entry) => {
         const [account = entry.actor, key] = entry.actor.split('/');
         return (
-          <div>
+          <div style={{ minWidth: 88 }}>
             <button type="button" className={admin.plain} title={`Only what ${entry.actor} did`} onClick={() => url.set({ actor: account })}>
               {entry.actor_name ?? shortSubject(account)}
             </button>
