@@ -222,6 +222,7 @@ async def test_a_batch_that_is_being_cancelled_runs_and_ends_cancelled(
     await upstream.arrived.get()
     first = (await ask(running, "DELETE", f"/v1beta/{made['name']}")).json
     assert (first["error"]["code"], first["error"]["status"]) == (409, "FAILED_PRECONDITION")
+    await client.batches.cancel(name=made["name"])
     cancelled = await ask(
         running, "POST", f"/v1beta/{made['name']}:cancel", headers={"content-type": "application/json"}, data=b""
     )
