@@ -89,7 +89,7 @@ def _pack(rules: Rules, ask: tuple[Target, str], create: CreateGeminiBatch, pack
         except InvalidRequest as error:
             told = ("invalid_request", error.message, 400)
             items.append(Item(request.key, model, *place, None, *told))
-    return Direct(target, items, packer, packer.finish(), surface=GEMINI)
+    return Direct(target, items, packer, packer.finish(), surface=GEMINI, model=model)
 
 
 async def get_gemini_batch(database: Database, principal: Principal, batch_id: str) -> GeminiJob:

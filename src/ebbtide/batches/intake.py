@@ -60,13 +60,17 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Requests that passed their checks and may be stored: their items, and the packer that holds their lines."""
+    """Requests that passed their checks and may be stored: their items, and the packer that holds their lines.
+
+    `model` is the one that all of them are for, where the call says so.
+    """
 
     target: Target
     items: list[Item]
     lines: ChunkPacker
     digest: bytes
     surface: str = "openai_inline"
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +170,7 @@ async def store_direct(intake: Intake, principal: Principal, direct: Direct, wis
     """Store a batch of checked requests in one transaction; it is open from the start. Raises as create_batch does."""
     now = intake.clock.now()
     hours = FILE_WINDOW_HOURS if direct.surface == MESSAGE_BATCHES else intake.settings.batch_completion_window_hours
-    requests = _Requests(direct.surface, direct.target, ids.file_id(), direct.items)
+    requests = _Requests(direct.surface, direct.target, ids.file_id(), direct.items, direct.model)
     new = _new_batch(intake, principal, wish, requests, _Window(now, hours, f"{hours}h" if hours else "none"))
     lines = direct.lines
     file = StoredFile(new.input_id, new.account_id, None, DIRECT, _DIRECT_NAME, lines.size, direct.digest, now, None)
@@ -267,7 +271,7 @@ def _new_batch(
         created_at=window.begins,
         expires_at=window_end(window.begins, window.hours),
         total=0 if items is None else len(items),
-        model=requests.model if items is None else store.model_of(items),
+        model=requests.model or (None if items is None else store.model_of(items)),
         output_seconds=wish.output_seconds,
         anthropic_version=wish.version,
         failed=sum(item.state == "failed" for item in items or ()),

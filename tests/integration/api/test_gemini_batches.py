@@ -416,6 +416,9 @@ async def test_a_request_that_cannot_run_fails_alone(running: TestGateway) -> No
     assert "googleSearch" in bad["error"]["message"]
     assert flex["error"] == {"code": 3, "message": "service_tier: must be standard in a batch"}
     assert "response" in good
+    body["batch"]["inputConfig"]["requests"]["requests"][1:2] = []
+    none_good = (await ask(running, "POST", CREATE.replace("chat-1", "short"), json=body)).json["metadata"]
+    assert (none_good["state"], none_good["model"]) == ("BATCH_STATE_SUCCEEDED", "models/chat-1")
     unknown = await ask(running, "POST", "/v1beta/models/none:batchGenerateContent", json=body)
     assert (unknown.status, unknown.error["status"]) == (404, "NOT_FOUND")
 
