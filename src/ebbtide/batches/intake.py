@@ -90,8 +90,8 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """An uploaded file of requests: how and for what they came, the field that named it, and the model that its lines
-    are for where they name none themselves.
+    """An uploaded file of requests: how and for what they came, the field that named it, the model that its lines
+    are for where they name none themselves, and how the call named the file, where that is not its id.
     """
 
     surface: str
@@ -99,6 +99,7 @@ class FileSource:
     file_id: str
     field: str
     model: str | None = None
+    named: str | None = None
 
 
 async def create_batch(
@@ -221,7 +222,8 @@ async def store_from_file(intake: Intake, principal: Principal, source: FileSour
         file = await get_file(conn, source.file_id, now)
         if file is None or file.account_id != principal.account_id or file.purpose != UPLOADED:
             raise InvalidRequest(
-                f"{source.field} names no uploaded batch file of yours: {source.file_id}", param=source.field
+                f"{source.field} names no uploaded batch file of yours: {source.named or source.file_id}",
+                param=source.field,
             )
         await _admit(conn, intake.settings, new)
         await store.insert_batch(conn, new)

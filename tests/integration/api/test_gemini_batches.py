@@ -356,7 +356,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no requests": ({"batch": {"inputConfig": {"requests": {"requests": []}}}}, "requests.requests"),
     "no request": ({"batch": {"inputConfig": {"requests": {"requests": [{"metadata": {}}]}}}}, "requests.requests"),
     "a bad file": ({"batch": {"inputConfig": {"fileName": "nofile/x"}}}, "fileName"),
-    "an unknown file": ({"batch": {"inputConfig": {"fileName": "files/abc"}}}, "fileName"),
+    "an unknown file": ({"batch": {"inputConfig": {"fileName": "files/abc"}}}, "of yours: files/abc"),
     "a webhook": (inline("a", webhookConfig={"uris": ["https://x"]}), "webhookConfig"),
     "another model": (inline("a", model="models/other"), "batch.model"),
     "a key of an inline request": (

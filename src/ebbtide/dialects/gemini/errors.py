@@ -46,11 +46,11 @@ _NUMBERS: Final = {
 }
 
 
-class RetryInfo(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class RetryInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """When to come back: seconds, as in `"30s"`."""
 
-    retry_delay: str
     type: str = msgspec.field(default="type.googleapis.com/google.rpc.RetryInfo", name="@type")
+    retry_delay: str
 
 
 class Status(msgspec.Struct, frozen=True, gc=False):
@@ -82,7 +82,7 @@ def render_error(error: EbbtideError, request_id: str) -> tuple[int, dict[str, s
     message = INTERNAL if is_internal(error) else error.message
     headers = retry_headers(error)
     wait = headers.get("retry-after")
-    details = UNSET if wait is None else (RetryInfo(f"{wait}s"),)
+    details = UNSET if wait is None else (RetryInfo(retry_delay=f"{wait}s"),)
     body = msgspec.json.encode(GoogleError(Status(status, message, word_for(status), details)))
     return status, {"content-type": "application/json", **headers}, body
 
