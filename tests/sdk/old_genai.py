@@ -14,7 +14,8 @@ from typing import Any
 from google import genai
 from google.genai import types, version
 
-MODEL = os.environ["MODEL"]
+MODEL, EMBED_MODEL = os.environ["MODEL"], os.environ["EMBED_MODEL"]
+BOTH: Any = {"inlined_requests": {"contents": ["a", "b"]}}
 options = types.HttpOptions(base_url=os.environ["BASE_URL"])
 client = genai.Client(api_key=os.environ["API_KEY"], http_options=options)
 
@@ -40,7 +41,7 @@ def called_function() -> dict[str, Any]:
 def online() -> dict[str, Any]:
     whole = client.models.generate_content(model=MODEL, contents="Hello")
     chunks = client.models.generate_content_stream(model=MODEL, contents="Hello")
-    vectors = client.models.embed_content(model=os.environ["EMBED_MODEL"], contents=["a", "b"]).embeddings
+    vectors = client.models.embed_content(model=EMBED_MODEL, contents=["a", "b"]).embeddings
     return {
         "whole": whole.text,
         "streamed": "".join(chunk.text or "" for chunk in chunks),
@@ -59,15 +60,19 @@ def batches() -> dict[str, Any]:
     file = client.files.upload(file=io.BytesIO(line), config={"mime_type": "jsonl", "display_name": "in"})
     filed = ended(client.batches.create(model=MODEL, src=file.name or "").name or "")
     content = client.files.download(file=filed.dest.file_name)
+    vectors = ended(client.batches.create_embeddings(model=EMBED_MODEL, src=BOTH).name or "").dest
+    waiting = client.batches.create(model=os.environ["PAUSED_MODEL"], src=[types.InlinedRequest(contents="one")])
+    client.batches.cancel(name=waiting.name or "")
     names = [one.name for one in client.batches.list(config={"page_size": 1})]
-    client.batches.cancel(name=made.name or "")
     client.batches.delete(name=made.name or "")
     return {
+        "embedded": len([one.response.embedding.values for one in vectors.inlined_embed_content_responses]),
+        "cancelled": ended(waiting.name or "").state.value,
         "inline": job.dest.inlined_responses[0].response.text,
         "state": job.state.value,
         "key": json.loads(content)["key"],
         "listed": len(names),
-        "left": [one.name for one in client.batches.list()] == [filed.name],
+        "left": len({one.name for one in client.batches.list()} - {made.name}),
     }
 
 

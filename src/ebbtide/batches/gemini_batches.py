@@ -27,6 +27,7 @@ from ebbtide.batches.intake import (
 from ebbtide.batches.model import GEMINI, Item, Job
 from ebbtide.batches.progress import get_batch, get_batches
 from ebbtide.dialects.gemini.batch import CreateGeminiBatch, read_requests, stored_line
+from ebbtide.dialects.gemini.files import file_name
 from ebbtide.dialects.values import ENDPOINT_FOR, Target
 from ebbtide.errors import InvalidRequest, NotFound
 from ebbtide.files.chunks import LONGEST_LINE, ChunkPacker
@@ -62,7 +63,8 @@ async def create_gemini_batch(
         raise (NotFound(error.message, param="model") if error.code == "model_not_found" else error) from None
     wish = Wish(None, once, name=create.display_name, priority=create.priority)
     if create.input_file_id is not None:
-        source = FileSource(GEMINI, target, create.input_file_id, f"{_INPUT}.fileName", model.id)
+        file_id = create.input_file_id
+        source = FileSource(GEMINI, target, file_id, f"{_INPUT}.fileName", model.id, file_name(file_id))
         return await stored_once(intake, principal, once, lambda: store_from_file(intake, principal, source, wish))
 
     async def store() -> Job:
@@ -89,7 +91,7 @@ def _pack(rules: Rules, ask: tuple[Target, str], create: CreateGeminiBatch, pack
         except InvalidRequest as error:
             told = ("invalid_request", error.message, 400)
             items.append(Item(request.key, model, *place, None, *told))
-    return Direct(target, items, packer, packer.finish(), surface=GEMINI)
+    return Direct(target, items, packer, packer.finish(), surface=GEMINI, model=model)
 
 
 async def get_gemini_batch(database: Database, principal: Principal, batch_id: str) -> GeminiJob:

@@ -60,13 +60,17 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Requests that passed their checks and may be stored: their items, and the packer that holds their lines."""
+    """Requests that passed their checks and may be stored: their items, and the packer that holds their lines.
+
+    `model` is the one that all of them are for, where the call says so.
+    """
 
     target: Target
     items: list[Item]
     lines: ChunkPacker
     digest: bytes
     surface: str = "openai_inline"
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,8 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """An uploaded file of requests: how and for what they came, the field that named it, and the model that its lines
-    are for where they name none themselves.
+    """An uploaded file of requests: how and for what they came, the field that named it, the model that its lines
+    are for where they name none themselves, and how the call named the file, where that is not its id.
     """
 
     surface: str
@@ -95,6 +99,7 @@ class FileSource:
     file_id: str
     field: str
     model: str | None = None
+    named: str | None = None
 
 
 async def create_batch(
@@ -166,7 +171,7 @@ async def store_direct(intake: Intake, principal: Principal, direct: Direct, wis
     """Store a batch of checked requests in one transaction; it is open from the start. Raises as create_batch does."""
     now = intake.clock.now()
     hours = FILE_WINDOW_HOURS if direct.surface == MESSAGE_BATCHES else intake.settings.batch_completion_window_hours
-    requests = _Requests(direct.surface, direct.target, ids.file_id(), direct.items)
+    requests = _Requests(direct.surface, direct.target, ids.file_id(), direct.items, direct.model)
     new = _new_batch(intake, principal, wish, requests, _Window(now, hours, f"{hours}h" if hours else "none"))
     lines = direct.lines
     file = StoredFile(new.input_id, new.account_id, None, DIRECT, _DIRECT_NAME, lines.size, direct.digest, now, None)
@@ -217,7 +222,8 @@ async def store_from_file(intake: Intake, principal: Principal, source: FileSour
         file = await get_file(conn, source.file_id, now)
         if file is None or file.account_id != principal.account_id or file.purpose != UPLOADED:
             raise InvalidRequest(
-                f"{source.field} names no uploaded batch file of yours: {source.file_id}", param=source.field
+                f"{source.field} names no uploaded batch file of yours: {source.named or source.file_id}",
+                param=source.field,
             )
         await _admit(conn, intake.settings, new)
         await store.insert_batch(conn, new)
@@ -267,7 +273,7 @@ def _new_batch(
         created_at=window.begins,
         expires_at=window_end(window.begins, window.hours),
         total=0 if items is None else len(items),
-        model=requests.model if items is None else store.model_of(items),
+        model=requests.model or (None if items is None else store.model_of(items)),
         output_seconds=wish.output_seconds,
         anthropic_version=wish.version,
         failed=sum(item.state == "failed" for item in items or ()),

@@ -126,6 +126,9 @@ class Sender:
         reply = await self.get(url, key_header("openai", key))
         if isinstance(reply, Broken):
             raise UpstreamFailed(f"No answer ({reply.told})", status=502)
+        if reply.status in (401, 403):
+            words = f"It refuses the key, or wants one ({reply.status}): --upstream-key-env names where it is held"
+            raise UpstreamFailed(words, status=502)
         if reply.status != 200:
             raise UpstreamFailed(f"It answered with status {reply.status}", status=502)
         return reply.body

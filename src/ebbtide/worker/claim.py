@@ -151,7 +151,7 @@ class Claimer:
         wanting = shares if sum(limits.values()) < routes else [replace(share, cap=0) for share in shares]
         if gives_up(usage.held, worker_no, await self._record_slots(conn, work_round, wanting, limits, haul.works)):
             await notify(conn, WORK_CHANNEL)
-        await self._holdings.tell(conn, worker_no, offer.money.limited)
+        await self._holdings.tell(conn, worker_no, usage.states, offer.money.limited)
         await standing_store.set_at_cap(conn, _news_of_caps(shares, limits, usage.states))
         return limits
 

@@ -6,7 +6,8 @@ Kept under the account's row, so that no two workers spend the same dollar.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -28,6 +29,7 @@ class Holdings:
     def __init__(self) -> None:
         self._held: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
         self._told: set[tuple[str, str]] = set()
+        self._life = 0
 
     def add(self, works: Iterable[Work]) -> None:
         for work in works:
@@ -38,6 +40,7 @@ class Holdings:
             self._held[work.batch.account_id, work.batch.key_id] -= work.may_cost
 
     def clear(self) -> None:
+        self._life += 1
         self._held.clear()
         self._told.clear()
 
@@ -47,27 +50,29 @@ class Holdings:
     def of(self, account_id: str, key_id: str) -> Decimal:
         return self._held.get((account_id, key_id), ZERO)
 
+    @contextmanager
+    def without(self, works: Sequence[Work]) -> Iterator[None]:
+        """These are held no longer, unless what is done in here fails."""
+        life = self._life
+        self.remove(works)
+        try:
+            yield
+        except BaseException:
+            if life == self._life:
+                self.add(works)
+            raise
+
     async def tell(
-        self,
-        conn: Connection,
-        worker_no: int,
-        owners: Collection[tuple[str, str]] = (),
-        *,
-        less: Iterable[Work] = (),
+        self, conn: Connection, worker_no: int, locked: Collection[str], owners: Collection[tuple[str, str]] = ()
     ) -> None:
-        """Write what will be held of `owners`, and of those of whom something was written before, once `less` has
-        gone.
+        """Write what is held of `owners`, and of those of whom something was written before.
+
+        Only of the accounts whose rows are `locked`: a late word of another's would bring back what has ended since.
         """
         self._told |= set(owners)
-        if not self._told:
-            return
-        held = {owner: self._held.get(owner, ZERO) for owner in self._told}
-        for work in less:
-            owner = (work.batch.account_id, work.batch.key_id)
-            if owner in held:
-                held[owner] -= work.may_cost
-        rows = [(key_id, account_id, usd) for (account_id, key_id), usd in sorted(held.items())]
-        await store.set_reservations(conn, worker_no, rows)
+        held = [(key, account, self.of(account, key)) for account, key in sorted(self._told) if account in locked]
+        if held:
+            await store.set_reservations(conn, worker_no, held)
 
 
 @dataclass(slots=True)

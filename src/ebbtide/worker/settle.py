@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Final
 
@@ -131,26 +132,33 @@ class Settler:
         now, generation = self._clock.now(), self._generation
         verdicts = [judge(one, now, self._rng) for one in done]
         segments = await pack_answers(verdicts)
-        async with self._database.transaction() as conn:
-            await standing_store.lock_user_states(conn, sorted({v.done.work.batch.account_id for v in verdicts}), now)
-            batches = await settle_store.lock_batches(conn, sorted({v.done.work.batch.no for v in verdicts}))
-            verdicts, full = within_storage(
-                verdicts, batches, self._settings.current.batch_max_results_mb_per_batch << 20
-            )
-            moved = await _move_items(conn, verdicts, segments)
-            stood = [v for v in verdicts if v.key in moved]
-            await self._record(conn, stood, now)
-            if full:
-                await settle_store.mark_full(conn, sorted(full))
-            await finish_batches(conn, sorted({v.done.work.batch.no for v in stood}), now)
-            stopping = full | {no for no, batch in batches.items() if batch.stops}
-            if any(v.done.work.batch.no in stopping for v in stood):
-                await notify(conn, DUTY_CHANNEL)
-            await self._holdings.tell(conn, self.worker_no, less=[one.work for one in done])
+        accounts = sorted({v.done.work.batch.account_id for v in verdicts})
+        with ExitStack() as until_committed:
+            async with self._database.transaction() as conn:
+                await standing_store.lock_user_states(conn, accounts, now)
+                if generation == self._generation:
+                    until_committed.enter_context(self._holdings.without([one.work for one in done]))
+                stood = await self._write_verdicts(conn, verdicts, segments, now)
+                await self._holdings.tell(conn, self.worker_no, accounts)
         for labels, count in Counter((verdict.done.work.model, verdict.verb) for verdict in stood).items():
             metrics.SETTLED.labels(*labels).inc(count)
-        if generation == self._generation:
-            self._holdings.remove(one.work for one in done)
+
+    async def _write_verdicts(
+        self, conn: Connection, verdicts: list[Verdict], segments: Sequence[Segment], now: datetime
+    ) -> list[Verdict]:
+        """Those that stood; the accounts' rows are locked."""
+        batches = await settle_store.lock_batches(conn, sorted({v.done.work.batch.no for v in verdicts}))
+        verdicts, full = within_storage(verdicts, batches, self._settings.current.batch_max_results_mb_per_batch << 20)
+        moved = await _move_items(conn, verdicts, segments)
+        stood = [v for v in verdicts if v.key in moved]
+        await self._record(conn, stood, now)
+        if full:
+            await settle_store.mark_full(conn, sorted(full))
+        await finish_batches(conn, sorted({v.done.work.batch.no for v in stood}), now)
+        stopping = full | {no for no, batch in batches.items() if batch.stops}
+        if any(v.done.work.batch.no in stopping for v in stood):
+            await notify(conn, DUTY_CHANNEL)
+        return stood
 
     async def _record(self, conn: Connection, stood: Sequence[Verdict], now: datetime) -> None:
         """Everything that counts: for the rows that were still ours, and in the transaction that moved them."""

@@ -222,6 +222,7 @@ async def test_a_batch_that_is_being_cancelled_runs_and_ends_cancelled(
     await upstream.arrived.get()
     first = (await ask(running, "DELETE", f"/v1beta/{made['name']}")).json
     assert (first["error"]["code"], first["error"]["status"]) == (409, "FAILED_PRECONDITION")
+    await client.batches.cancel(name=made["name"])
     cancelled = await ask(
         running, "POST", f"/v1beta/{made['name']}:cancel", headers={"content-type": "application/json"}, data=b""
     )
@@ -355,7 +356,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no requests": ({"batch": {"inputConfig": {"requests": {"requests": []}}}}, "requests.requests"),
     "no request": ({"batch": {"inputConfig": {"requests": {"requests": [{"metadata": {}}]}}}}, "requests.requests"),
     "a bad file": ({"batch": {"inputConfig": {"fileName": "nofile/x"}}}, "fileName"),
-    "an unknown file": ({"batch": {"inputConfig": {"fileName": "files/abc"}}}, "fileName"),
+    "an unknown file": ({"batch": {"inputConfig": {"fileName": "files/abc"}}}, "of yours: files/abc"),
     "a webhook": (inline("a", webhookConfig={"uris": ["https://x"]}), "webhookConfig"),
     "another model": (inline("a", model="models/other"), "batch.model"),
     "a key of an inline request": (
@@ -415,6 +416,9 @@ async def test_a_request_that_cannot_run_fails_alone(running: TestGateway) -> No
     assert "googleSearch" in bad["error"]["message"]
     assert flex["error"] == {"code": 3, "message": "service_tier: must be standard in a batch"}
     assert "response" in good
+    body["batch"]["inputConfig"]["requests"]["requests"][1:2] = []
+    none_good = (await ask(running, "POST", CREATE.replace("chat-1", "short"), json=body)).json["metadata"]
+    assert (none_good["state"], none_good["model"]) == ("BATCH_STATE_SUCCEEDED", "models/chat-1")
     unknown = await ask(running, "POST", "/v1beta/models/none:batchGenerateContent", json=body)
     assert (unknown.status, unknown.error["status"]) == (404, "NOT_FOUND")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
+from anthropic import AsyncAnthropic, NotFoundError
 from google import genai
 from google.genai import types
 from openai import AsyncOpenAI
@@ -22,7 +22,7 @@ from tests.vendors import Given, Vendor
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 
 
-MODELS = ["models/chat-1", "models/embed-1", "models/tools"]
+MODELS = ["models/chat-1", "models/embed-1", "models/tools", "models/paused"]
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
 
 
@@ -46,15 +46,18 @@ async def gateway(
     database_url: str, listen_url: str, upstream: FakeUpstream, vendor: Vendor, tmp_path: Path
 ) -> AsyncIterator[TestGateway]:
     tools = {"id": "tools", "routes": [{"id": "r", "kind": "openai", "base_url": vendor.url, "model": "inside"}]}
-    models = models_file(tmp_path, chat_model(upstream.url), embedding_model(upstream.url), tools)
+    served = (chat_model(upstream.url), embedding_model(upstream.url), tools, chat_model(name="paused"))
+    models = models_file(tmp_path, *served)
     environ = {"BATCH_MESSAGE_BATCHES": "on"}
     async with start_gateway(database_url, models, listen_url=listen_url, environ=environ) as gateway:
+        paused = await gateway.call("PATCH", "/admin/batch/models/paused", json={"max_concurrency": 0})
+        assert paused.status == 200
         yield gateway
 
 
 def environ(gateway: TestGateway) -> dict[str, str]:
     told = {"BASE_URL": gateway.url, "API_KEY": gateway.admin_key}
-    return told | {"MODEL": "chat-1", "EMBED_MODEL": "embed-1", "TOOL_MODEL": "tools"}
+    return told | {"MODEL": "chat-1", "EMBED_MODEL": "embed-1", "TOOL_MODEL": "tools", "PAUSED_MODEL": "paused"}
 
 
 def check_called(seen: Any, vendor: Vendor) -> None:
@@ -63,8 +66,9 @@ def check_called(seen: Any, vendor: Vendor) -> None:
 
 
 @pytest.mark.parametrize("sdk", ["@google/genai", "google-genai-1"])
-async def test_the_sdk_for_node(gateway: TestGateway, vendor: Vendor, sdk: str) -> None:
-    seen = json.loads(await asyncio.to_thread(run_node, "gemini.cjs", SDK=sdk, **environ(gateway)))
+async def test_the_sdk_for_node(gateway: TestGateway, vendor: Vendor, tmp_path: Path, sdk: str) -> None:
+    asked = environ(gateway) | {"SDK": sdk, "DOWNLOAD": str(tmp_path / "output.jsonl")}
+    seen = json.loads(await asyncio.to_thread(run_node, "gemini.cjs", **asked))
     check_called(seen, vendor)
     assert "Hello" in seen["whole"]["text"]
     assert seen["whole"]["finish"] == "STOP"
@@ -75,6 +79,9 @@ async def test_the_sdk_for_node(gateway: TestGateway, vendor: Vendor, sdk: str) 
     assert (inline["state"], inline["name"], inline["metadata"]) == ("JOB_STATE_SUCCEEDED", "node", {"key": "k"})
     assert "one" in inline["text"]
     assert seen["file"]["state"] == "JOB_STATE_SUCCEEDED"
+    assert (seen["file"]["line"]["key"], seen["embedded"]) == ("x", 2)
+    assert "two" in seen["file"]["line"]["response"]["candidates"][0]["content"]["parts"][0]["text"]
+    assert (seen["cancelled"], seen["deleted"]) == ("JOB_STATE_CANCELLED", 404)
     assert seen["listed"] == ["file", "node"]
     assert seen["files"] == []  # the batch took its result file along, and the input is deleted
 
@@ -87,7 +94,8 @@ async def test_an_old_sdk(gateway: TestGateway, vendor: Vendor) -> None:
     assert "Hello" in seen["whole"]
     assert (seen["streamed"], seen["vectors"], seen["models"]) == (seen["whole"], 2, MODELS)
     assert "one" in seen["inline"]
-    assert (seen["state"], seen["key"], seen["listed"], seen["left"]) == ("JOB_STATE_SUCCEEDED", "x", 2, True)
+    assert (seen["state"], seen["key"], seen["embedded"]) == ("JOB_STATE_SUCCEEDED", "x", 2)
+    assert (seen["cancelled"], seen["listed"], seen["left"]) == ("JOB_STATE_CANCELLED", 4, 3)
 
 
 async def test_three_sdks_share_an_account_a_model_and_a_gateway(gateway: TestGateway) -> None:
@@ -124,10 +132,28 @@ async def test_three_sdks_share_an_account_a_model_and_a_gateway(gateway: TestGa
         assert common == [f"batch_{(job.name or '').removeprefix('batches/')}", message.id, made.id]
         assert [batch.id async for batch in anthropic.messages.batches.list()] == [message.id]
         assert [batch.name async for batch in await gemini.batches.list()] == [job.name]
-        assert {model.id async for model in openai.models.list()} == {"chat-1", "embed-1", "tools"}
-        assert {model.id async for model in anthropic.models.list()} == {"chat-1", "embed-1", "tools"}
+        assert {model.id async for model in openai.models.list()} == {"chat-1", "embed-1", "tools", "paused"}
+        assert {model.id async for model in anthropic.models.list()} == {"chat-1", "embed-1", "tools", "paused"}
         assert {model.name async for model in await gemini.models.list()} == set(MODELS)
+        [text] = texts
+        output = await openai.files.content((await openai.batches.retrieve(made.id)).output_file_id)
         [result] = [result async for result in await anthropic.messages.batches.results(message.id)]
-        assert result.result.type == "succeeded"
-        mine = {one.name for one in [one async for one in await gemini.files.list()]}
-        assert f"files/{file.id.removeprefix('file-')}" in mine
+        mine = (await gemini.batches.get(name=job.name or "")).dest
+        [answer] = mine.inlined_responses if mine and mine.inlined_responses else []
+        assert answer.response
+        assert [
+            json.loads(output.text)["response"]["body"]["choices"][0]["message"]["content"],
+            result.result.message.content[0].text,
+            answer.response.text,
+        ] == [text, text, text]
+        for batch_id in common:  # each is a batch in the common shape, too
+            batch = await openai.batches.retrieve(batch_id)
+            assert (batch.status, batch.request_counts.completed) == ("completed", 1)
+        for foreign in (common[1], made.id):
+            with pytest.raises(genai.errors.ClientError, match="404"):
+                await gemini.batches.get(name=f"batches/{foreign.partition('_')[2]}")
+        for foreign in (common[0], made.id):
+            with pytest.raises(NotFoundError):
+                await anthropic.messages.batches.retrieve(foreign)
+        files = {one.name async for one in await gemini.files.list()}
+        assert f"files/{file.id.removeprefix('file-')}" in files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import date
@@ -18,8 +19,10 @@ from ebbtide.accounts.store import Principal
 from ebbtide.batches.model import Job
 from ebbtide.batches.progress import Moment, get_batch
 from ebbtide.dialects.values import Usage
+from ebbtide.dispatch.outcome import Answered
 from ebbtide.errors import LimitReached
 from ebbtide.records.spend import Charge, add_charges
+from ebbtide.worker.take import Round
 
 
 async def spend(world: World, amount: Decimal | str, day: date | None = None, owner: Principal | None = None) -> None:
@@ -372,3 +375,31 @@ async def test_the_creators_key_pays(world: World) -> None:
         (creator.key_id, "batch", ended.cost_usd)
     ]
     assert uploader.key_id != creator.key_id
+
+
+async def test_a_claim_does_not_bring_back_what_ended_meanwhile(world: World) -> None:
+    """What requests of others may cost is told by claims too: never over the settle of an account they do not hold."""
+    await quota(world, daily="100")
+    await world.many(1)
+    hands = await world.hands()
+    [work] = await hands.claim()
+    assert await world.value("select sum(cost_usd) from batch_reservations") > 0
+    await world.many(1, owner=await world.account("other"), model="chat-2")
+
+    async def waiting() -> int:
+        locks = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        return int(await world.value(locks))
+
+    async def claimed_or_waiting() -> bool:
+        return claim.done() or await waiting() == 2
+
+    async with world.database.transaction() as conn:
+        await conn.execute("select from batch_reservations for update")
+        settle = asyncio.create_task(hands.settle((work, Answered(b"{}", Usage(1, 0, 1, 0), "r"))))
+        await world.until(waiting)
+        others = Round("chat-2", hands.worker_no, world.settings.current, world.clock.now())
+        claim = asyncio.create_task(hands.claimer.claim(others))
+        await world.until(claimed_or_waiting)
+    await asyncio.gather(settle, claim)
+    assert claim.result() == 1
+    assert await world.value("select sum(cost_usd) from batch_reservations") == 0

@@ -32,13 +32,13 @@ from ebbtide.dialects.gemini.bodies import check_batched, counted, named, parse_
 from ebbtide.dialects.gemini.completions import Generation, write_generated
 from ebbtide.dialects.gemini.conversation import read_conversation
 from ebbtide.dialects.gemini.embeddings import read_embed, read_embeds
-from ebbtide.dialects.gemini.errors import number_for, word_for
+from ebbtide.dialects.gemini.errors import number_for, render_error, word_for
 from ebbtide.dialects.gemini.passing import GenerationStream
 from ebbtide.dialects.gemini.schemas import json_schema
 from ebbtide.dialects.lines import common_line, line_body
 from ebbtide.dialects.targets import SERVERS
 from ebbtide.dialects.values import STANDARD, Usage
-from ebbtide.errors import InvalidRequest, NotFound
+from ebbtide.errors import InvalidRequest, LimitReached, NotFound
 
 NAMED = Named("mine", 1)
 
@@ -293,6 +293,15 @@ def test_lines_of_files_become_common_ones() -> None:
 def test_a_failures_code_is_of_google_rpc() -> None:
     told = {400: 3, 404: 5, 409: 9, 410: 5, 418: 3, 429: 8, 499: 1, 500: 13, 501: 12, 502: 14, 503: 14, 504: 4, 529: 14}
     assert {status: failure(status, "").code for status in told} == told
+
+
+def test_an_error_tells_when_to_come_back_where_that_is_known() -> None:
+    status, headers, body = render_error(LimitReached("m", retry_after=29.2), "")
+    assert (status, headers["retry-after"]) == (429, "30")
+    retry = {"retryDelay": "30s", "@type": "type.googleapis.com/google.rpc.RetryInfo"}
+    told = {"code": 429, "message": "m", "status": "RESOURCE_EXHAUSTED"}
+    assert json.loads(body)["error"] == told | {"details": [retry]}
+    assert json.loads(render_error(LimitReached("m"), "")[2])["error"] == told
 
 
 def test_every_word_for_a_status_has_a_number() -> None:

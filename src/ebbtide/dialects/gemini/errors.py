@@ -1,6 +1,7 @@
-"""What gives an error Google's form: `{"error": {"code", "message", "status"}}`.
+"""What gives an error Google's form: `{"error": {"code", "message", "status"[, "details"]}}`.
 
-https://google.aip.dev/193, without details: the SDKs' batch types take none that are objects.
+https://google.aip.dev/193. Details tell when to come back, where that is known, and nothing else; errors within a batch
+have none: the SDKs' batch types take none that are objects.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from ebbtide.dialects.statuses import INTERNAL, is_internal, retry_headers, status_of
 from ebbtide.errors import EbbtideError
@@ -44,12 +46,20 @@ _NUMBERS: Final = {
 }
 
 
+class RetryInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """When to come back: seconds, as in `"30s"`."""
+
+    type: str = msgspec.field(default="type.googleapis.com/google.rpc.RetryInfo", name="@type")
+    retry_delay: str
+
+
 class Status(msgspec.Struct, frozen=True, gc=False):
     """What went wrong; `code` is an HTTP status."""
 
     code: int
     message: str
     status: str
+    details: tuple[RetryInfo, ...] | UnsetType = UNSET
 
 
 class GoogleError(msgspec.Struct, frozen=True, gc=False):
@@ -70,8 +80,11 @@ def render_error(error: EbbtideError, request_id: str) -> tuple[int, dict[str, s
     """Status, headers (lower-case names, content-type included) and body of the answer that tells `error`."""
     status = status_of(error)
     message = INTERNAL if is_internal(error) else error.message
-    body = msgspec.json.encode(GoogleError(Status(status, message, word_for(status))))
-    return status, {"content-type": "application/json", **retry_headers(error)}, body
+    headers = retry_headers(error)
+    wait = headers.get("retry-after")
+    details = UNSET if wait is None else (RetryInfo(retry_delay=f"{wait}s"),)
+    body = msgspec.json.encode(GoogleError(Status(status, message, word_for(status), details)))
+    return status, {"content-type": "application/json", **headers}, body
 
 
 def error_event(error: EbbtideError, request_id: str) -> bytes:
