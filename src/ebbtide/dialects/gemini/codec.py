@@ -83,7 +83,6 @@ GENERATE: Final = Caller(
         (re.compile(r"^reasoning_effort$"), "generationConfig.thinkingConfig.thinkingLevel"),
         (re.compile(r"^thinking$"), "generationConfig.thinkingConfig.thinkingBudget"),
         (re.compile(r"\.extra_content$"), ".thoughtSignature"),
-        (re.compile(r"\.is_error$"), ".response.error"),
     ),
 )
 COUNT: Final = replace(
