@@ -8,7 +8,7 @@ SHELL := /bin/sh
 .PHONY: help demo console test check format bench docs clean FORCE
 
 PYTHON ?=
-PYTEST_ARGS ?= --numprocesses 2
+PYTEST_ARGS ?= --numprocesses 3
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input
 
 # A virtual environment works only where it was made: a checkout that was moved, or whose Python has gone, gets a new one.

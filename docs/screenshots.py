@@ -74,7 +74,12 @@ async def open_a_request(page: Page) -> None:
 
 
 async def open_a_stored_request(page: Page) -> None:
-    await page.get_by_role("main").locator("button[aria-expanded]").first.click()
+    await page.get_by_role("main").locator("button[aria-expanded]:not([aria-haspopup])").first.click()
+
+
+async def wait_for_its_pace(page: Page) -> None:
+    await expect(page.get_by_text("Succeeded", exact=True).nth(1)).to_be_visible(timeout=60_000)
+    await expect(page.get_by_text(re.compile(r"^(?!0\.0 )\d+\.\d / (s|min)$"))).to_be_visible(timeout=60_000)
 
 
 async def choose_a_bad_file(page: Page) -> None:
@@ -132,7 +137,7 @@ def shots(of: Showcase) -> list[Shot]:
         Shot("sign-in", None, "/"),
         Shot("overview", "research", "/"),
         Shot("batches", "research", "/batches"),
-        Shot("batch-running", "research", f"/batches/{of.running}"),
+        Shot("batch-running", "research", f"/batches/{of.running}", wait_for_its_pace),
         Shot("batch", "research", f"/batches/{of.with_issues}", open_a_stored_request),
         Shot("create", "research", "/batches/new"),
         Shot("create-problems", "research", "/batches/new", choose_a_bad_file),
@@ -158,11 +163,12 @@ def shots(of: Showcase) -> list[Shot]:
         Shot("admin-workers", "ada", "/admin/workers"),
         Shot("admin-audit", "ada", "/admin/audit"),
         Shot("admin-refused", "research", "/admin"),
-        Shot("phone-batch", "research", f"/batches/{of.running}", None, _PHONE),
+        Shot("phone-batch", "research", f"/batches/{of.running}", wait_for_its_pace, _PHONE),
         Shot("phone-batches", "research", "/batches", None, _PHONE),
         Shot("phone-admin", "ada", "/admin", None, _PHONE),
         Shot("phone-admin-batches", "ada", "/admin/batches", None, _PHONE),
         Shot("phone-admin-requests", "ada", "/admin/requests", None, _PHONE),
+        Shot("phone-admin-audit", "ada", "/admin/audit", None, _PHONE),
         Shot("phone-admin-models", "ada", "/admin/models", None, _PHONE),
         Shot("phone-admin-configuration", "ada", "/admin/configuration", None, _PHONE),
     ]

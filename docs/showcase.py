@@ -52,6 +52,7 @@ _SUBJECTS = (
     "a broken zip",
 )
 _CLAUSES = ("termination", "liability", "warranty", "governing law", "confidentiality")
+_PACE = random.Random(1)  # so that a batch goes on steadily
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def decide(request: Received) -> Behaviour | None:
     """Slow on the model whose batch is shown running, down on one route, now and then a refusal, a cache that works."""
     model = request.json.get("model", "")
     if model == "qwen3-235b":
-        return Behaviour(latency=4, cached=9)
+        return Behaviour(latency=_PACE.uniform(2, 6), cached=9)
     if model == "down":
         return Behaviour(do="reset")
     text = str(request.json.get("messages", ""))

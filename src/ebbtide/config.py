@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from ebbtide.errors import SetupError
-from ebbtide.parsers import choice, http_urls, networks, number, path, postgres_url, seconds, switch, token
+from ebbtide.parsers import choice, http_urls, networks, number, path, postgres_url, seconds, switch, token, variable
 from ebbtide.storage.embedded import default_data_dir
 
 PREFIX: Final = "EBBTIDE_"
@@ -83,6 +83,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "The same for servers whose models serve embeddings.",
         http_urls,
         repeats=True,
+    ),
+    Option(
+        "upstream_key_env",
+        "--upstream-key-env",
+        None,
+        "The environment variable that holds the API key which the upstreams given are sent. Without it: none is.",
+        variable,
     ),
     Option(
         "self_hosted",
@@ -208,6 +215,7 @@ class Config:
     models: Path | None = None
     upstreams: tuple[str, ...] = ()
     embedding_upstreams: tuple[str, ...] = ()
+    upstream_key_env: str | None = None  # None: no key is sent
     self_hosted: bool = _DEFAULT["self_hosted"]
     worker_lease_seconds: float = _DEFAULT["worker_lease_seconds"]
     worker_heartbeat_seconds: float = _DEFAULT["worker_heartbeat_seconds"]
@@ -240,12 +248,16 @@ def load_config(environ: Mapping[str, str], flags: Mapping[str, object]) -> Conf
             raise SetupError(f"{source} takes {problem}; {_shown(option, text)} is not one") from problem
     if "data_dir" not in values:
         values["data_dir"] = default_data_dir(environ, os.geteuid() == 0)
-    if "models" in values and ("upstreams" in values or "embedding_upstreams" in values):
-        raise SetupError("The models come from a models file (--models) or from upstreams (--upstream), not from both")
     return _checked(Config(**values))
 
 
 def _checked(config: Config) -> Config:
+    if config.models is not None and (config.upstreams or config.embedding_upstreams):
+        raise SetupError("The models come from a models file (--models) or from upstreams (--upstream), not from both")
+    if config.models is not None and config.upstream_key_env is not None:
+        raise SetupError(
+            "A models file (--models) tells each route its key (api_key): --upstream-key-env is for --upstream"
+        )
     if config.worker_heartbeat_seconds * 3 > config.worker_lease_seconds:
         raise SetupError(
             f"EBBTIDE_WORKER_HEARTBEAT_SECONDS={config.worker_heartbeat_seconds:g} is too long for "
@@ -279,8 +291,18 @@ def _text(value: object) -> str:
 
 
 def _shown(option: Option, text: str) -> str:
-    """The value as a message may carry it: a URL may hold a password."""
-    return "the value given" if option.parse in (postgres_url, token) or "@" in text else repr(text)
+    """The value as a message may carry it: a URL may hold a password, and a key be given in place of its name."""
+    return "the value given" if option.parse in (postgres_url, token, variable) or "@" in text else repr(text)
+
+
+def upstream_key(config: Config, environ: Mapping[str, str]) -> str | None:
+    """The API key for the upstreams given, None for none. Raises SetupError, which does not show what was given."""
+    if config.upstream_key_env is None:
+        return None
+    key = environ.get(config.upstream_key_env, "").strip()
+    if not key or not (key.isascii() and key.isprintable()):
+        raise SetupError("The variable that --upstream-key-env names is not set, or holds no key")
+    return key
 
 
 def place(config: Config) -> str:

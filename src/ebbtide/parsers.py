@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 _ON: Final = frozenset({"1", "true", "on", "yes"})
 _OFF: Final = frozenset({"0", "false", "off", "no"})
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 
 
@@ -61,6 +62,12 @@ def postgres_url(text: str) -> str:
 def token(text: str) -> str:
     if len(text) < 16 or not (text.isascii() and text.isprintable()) or " " in text:
         raise ValueError("16 or more characters of ASCII without blanks")
+    return text
+
+
+def variable(text: str) -> str:
+    if not _VARIABLE.fullmatch(text):
+        raise ValueError("the name of an environment variable, such as UPSTREAM_API_KEY")
     return text
 
 

@@ -131,6 +131,7 @@ async def deployment(
             "EBBTIDE_DATABASE_LISTEN_URL": database_at(server.listen_url, name),
             "BATCH_WEBHOOK_ALLOW_PRIVATE_TARGETS": "on",
             "BATCH_MAX_ACTIVE_PER_USER": "100",
+            "BATCH_MESSAGE_BATCHES": "on",
         }
         async with Processes(folder, models, **environ) as processes, await Database.connect(url) as database:
             yield Deployment(await processes.start(), database, upstream)

@@ -84,5 +84,5 @@ async def test_an_account_is_removed_for_good_to_its_end(admin: Person) -> None:
     removal = await admin.call("GET", f"/admin/purges/{account}")
     assert (removal["state"], removal["rows_removed"]) == ("purged", 2)
     await admin.open("/admin/accounts?state=deleted")
-    removals = page.get_by_role("region", name="Removed for good")
+    removals = page.get_by_role("region", name="Removals")
     await expect(removals.get_by_role("row").filter(has_text=account[:14])).to_contain_text("Done")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 from tests.console.conftest import Deployment, Person, sign_in_somebody
 from tests.console.test_pages import faults_of_pages
 from tests.gateway import request_line
@@ -59,8 +59,26 @@ async def test_axe_finds_no_serious_fault_on_a_page_of_administration(admin: Per
 async def test_the_deployment_is_told_and_leads_on(admin: Person) -> None:
     page = admin.page
     await chat(admin)
+    failing = {
+        "model_id": "chat-1",
+        "route_id": "r",
+        "state": "open",
+        "since": None,
+        "processes": 2,
+        "last_error": "reset",
+    }
+
+    async def with_a_failing_route(route: Route) -> None:
+        answer = await route.fetch()
+        told = await answer.json()
+        told["deployment"]["open_circuits"] = [failing]
+        await route.fulfill(response=answer, json=told)
+
+    await page.route("**/admin/overview", with_a_failing_route)
     await admin.open("/admin")
-    models = page.get_by_role("region", name="In flight by model", exact=True).last
+    concerns = page.get_by_role("status", name="What wants attention")
+    await expect(concerns).to_contain_text("open in 2 processes: the connection broke before the answer")
+    models = page.get_by_role("region", name="Load of each model")
     await expect(models.get_by_role("row", name="chat-1")).to_be_visible()
     await models.get_by_role("link", name="chat-1").click()
     await expect(page.get_by_role("heading", name="Models and routes", level=1)).to_be_visible()

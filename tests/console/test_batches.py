@@ -148,6 +148,63 @@ async def test_results_are_downloaded_as_the_api_gives_them(person: Person, tmp_
     assert [json.loads(line)["custom_id"] for line in path.read_text().splitlines()] == ["r0", "r1", "r2"]
 
 
+GEMINI = {"contents": [{"role": "user", "parts": [{"text": "Hello Gemini"}]}]}
+MESSAGES = {"model": "chat-1", "max_tokens": 50, "messages": [{"role": "user", "content": "Hello Claude"}]}
+
+
+async def test_batches_of_other_dialects_are_looked_at_and_downloaded_like_any_other(
+    person: Person, tmp_path: Path
+) -> None:
+    page = person.page
+    inline = {"requests": {"requests": [{"request": GEMINI, "metadata": {"key": "g"}}]}}
+    wanted = {"batch": {"displayName": "Of Gemini", "inputConfig": inline}}
+    made = await person.call("POST", "/v1beta/models/chat-1:batchGenerateContent", json=wanted)
+    gemini = f"batch_{made['name'].removeprefix('batches/')}"
+    requests = [{"custom_id": "of-claude", "params": MESSAGES}]
+    version = {"anthropic-version": "2023-06-01"}
+    messages = (await person.call("POST", "/v1/messages/batches", json={"requests": requests}, headers=version))["id"]
+    for batch in (gemini, messages):
+        await person.ended(batch)
+    await person.open("/batches")
+    table = page.get_by_role("region", name="Batches")
+    await expect(table.get_by_role("row", name="Of Gemini")).to_contain_text("Gemini · Direct requests")
+    await expect(table.get_by_role("row").filter(has_text="Messages · Message Batches")).to_contain_text("1 of 1")
+    for batch, request, said in ((gemini, "request-0", "Hello Gemini"), (messages, "of-claude", "Hello Claude")):
+        await person.open(f"/batches/{batch}")
+        row = page.get_by_role("button", name=request)
+        await expect(row).to_contain_text(f"the last: {said}")
+        await row.click()
+        await expect(page.get_by_label(f"Request of {request}")).to_contain_text(said)
+        await expect(page.get_by_role("button", name="More to do with the batch")).to_have_count(0)
+        async with page.expect_download() as started:
+            await page.get_by_role("button", name="Download results").click()
+        download = await started.value
+        await download.save_as(tmp_path / batch)
+        [line] = (tmp_path / batch).read_text().splitlines()
+        assert json.loads(line)["custom_id"] == request
+
+
+async def test_where_batches_are_switched_off_there_is_no_link_and_the_page_says_so(
+    deployment: Deployment, window: Page
+) -> None:
+    admin = await sign_in_somebody(deployment, window, Role.ADMIN)
+    await admin.call("PATCH", "/admin/config", json={"BATCH_ENABLED": False})
+    try:
+        await admin.open("/")
+        navigation = window.get_by_role("navigation", name="Console")
+        await expect(navigation.get_by_role("link", name="API keys")).to_be_visible()
+        for name in ("Batches", "Webhook"):
+            await expect(navigation.get_by_role("link", name=name, exact=True)).to_have_count(0)
+        for path in ("/batches", "/batches/new"):
+            await admin.open(path)
+            await expect(window.get_by_text("Batch inference is not available on this gateway")).to_be_visible()
+            await expect(window.get_by_role("link", name="Create batch")).to_have_count(0)
+    finally:
+        await admin.call("DELETE", "/admin/config/BATCH_ENABLED")
+    await admin.open("/batches")
+    await expect(window.get_by_role("main").get_by_role("link", name="Create batch")).to_be_visible()
+
+
 async def test_cancel_asks_first_and_delete_removes(person: Person) -> None:
     page, upstream = person.page, person.deployment.upstream
     upstream.latency = 3_600

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import FormData
 from playwright.async_api import FilePayload, Page, Route, expect
 from tests.console.conftest import PASSWORD, Person
 from tests.console.test_pages import faults
@@ -367,6 +368,8 @@ async def test_back_leads_a_step_back_and_a_reload_or_a_new_session_finds_the_fi
     await expect(here).to_have_text("2. Configure")
     await page.reload()
     await expect(page.get_by_label("Name", exact=True)).to_have_value("rivers")
+    await expect(page.get_by_label("Description")).to_have_value("Something else")
+    await page.get_by_label("temperature").fill("0.5")
     async with person.deployment.database.transaction() as conn:
         await conn.execute("delete from sessions where account_id = $1", person.account_id)
     await page.get_by_role("button", name="Check every line").click()
@@ -375,10 +378,27 @@ async def test_back_leads_a_step_back_and_a_reload_or_a_new_session_finds_the_fi
     await page.locator("input[autocomplete=current-password]").fill(PASSWORD)
     await page.keyboard.press("Enter")
     await expect(page.get_by_label("Name", exact=True)).to_have_value("rivers")
+    await expect(page.get_by_label("Description")).to_have_value("Something else")
     await check(page)
+    await expect(page.get_by_label("The first stored requests")).to_contain_text('"temperature": 0.5')
     await choose_another(page)
     await expect(page.get_by_label("Name", exact=True)).to_have_value("lakes")
     assert sorted(file["filename"] for file in await files_of(person)) == ["lakes.jsonl", "rivers.jsonl"]
+
+
+async def test_older_files_are_shown_when_they_are_asked_for(person: Person) -> None:
+    page = person.page
+    for number in range(21):
+        form = FormData({"purpose": "batch"})
+        form.add_field("file", jsonl([bare("a")]), filename=f"{number}.jsonl")
+        await person.call("POST", "/v1/files", data=form)
+    await person.open(NEW)
+    rows = page.get_by_role("region", name="Stored files").get_by_role("row")
+    await expect(rows).to_have_count(21)
+    await page.get_by_role("button", name="Show older files").click()
+    await expect(rows.last).to_contain_text("0.jsonl")
+    await expect(rows).to_have_count(22)
+    await expect(page.get_by_role("button", name="Show older files")).to_have_count(0)
 
 
 async def choose_another(page: Page) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable, Iterable
@@ -174,6 +175,27 @@ async def test_the_snippets_in_python_run_as_they_are(person: Person) -> None:
     for url in (first, second):
         await page.goto(url)
         await expect(page.get_by_role("heading", name="Rivers")).to_be_visible()
+
+
+async def test_the_snippets_for_a_shell_run_with_a_key_in_them(person: Person, tmp_path: Path) -> None:
+    page = person.page
+    await person.open("/quickstart")
+    programs = ("Command line", "curl") if shutil.which("curl") else ("Command line",)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for task, told in (("Ask a model", "chat-1"), ("Submit a batch", "batch_")):
+        await page.get_by_text(task).click()
+        for program in programs:
+            await page.get_by_role("tab", name=program).click()
+            await expect(page.locator("pre")).to_contain_text("curl -s" if program == "curl" else "ebbtide ")
+            script = (await page.locator("pre").inner_text()).replace("ebb-…", person.key)
+            process = await asyncio.create_subprocess_exec(
+                *("sh", "-ec", script), cwd=tmp_path, env={**os.environ, "PATH": path}, stdout=PIPE, stderr=PIPE
+            )
+            out, err = await process.communicate()
+            assert process.returncode == 0, err.decode()
+            assert told in out.decode(), program
+    for batch in (await person.call("GET", "/v1/batches"))["data"]:
+        assert (await person.ended(batch["id"]))["request_counts"]["completed"] == 2
 
 
 async def test_use_is_told_by_day_model_and_key(person: Person) -> None:

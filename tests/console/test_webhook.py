@@ -11,7 +11,8 @@ from tests.webhook_receiver import Receiver
 async def test_a_webhook_is_set_up_delivers_and_is_removed(person: Person) -> None:
     page = person.page
     async with Receiver(None, "127.0.0.1") as receiver:
-        await person.open("/webhook")
+        await person.open("/batches")
+        await page.get_by_role("main").get_by_role("link", name="Webhook").click()
         await page.get_by_label("Address").fill("ftp://127.0.0.1/x")
         await page.get_by_role("button", name="Set up").click()
         await expect(page.get_by_role("alert")).to_be_visible()

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.gateway import (
     start_gateway,
     until,
 )
-from tests.sdks import run_node
+from tests.sdks import run_node, run_python
 
 # How Google's SDK extends its HTTP client is its own affair.
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
@@ -207,9 +208,16 @@ async def test_the_sdks_for_node_and_python_on_the_engine(database_url: str, lis
         environ = {"BATCH_MESSAGE_BATCHES": "on"}
         async with start_gateway(database_url, models, listen_url=listen_url, environ=environ) as gateway:
             asked = {"API_KEY": gateway.admin_key, "MODEL": "chat-1"}
-            openai = asyncio.to_thread(run_node, "responses.cjs", **asked, BASE_URL=f"{gateway.url}/v1")
-            anthropic = asyncio.to_thread(run_node, "anthropic.cjs", **asked, BASE_URL=gateway.url)
-            responses, messages = (msgspec.json.decode(said) for said in await asyncio.gather(openai, anthropic))
+            ours = asked | {"BASE_URL": f"{gateway.url}/v1", "EMBED_MODEL": "embed-1"}
+            theirs = asked | {"BASE_URL": gateway.url}
+            runs = [
+                asyncio.to_thread(run_node, "responses.cjs", **ours),
+                asyncio.to_thread(run_node, "anthropic.cjs", **theirs, SDK="@anthropic-ai/sdk"),
+                asyncio.to_thread(run_node, "openai.cjs", **ours, SDK="openai"),
+                asyncio.to_thread(run_python, "openai==1.109.1", "old_openai.py", **ours),
+                asyncio.to_thread(run_python, "anthropic==0.75.0", "old_anthropic.py", **theirs),
+            ]
+            responses, messages, *tours, old = [msgspec.json.decode(said) for said in await asyncio.gather(*runs)]
             async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=gateway.admin_key, max_retries=0) as client:
                 hello: Any = {"model": "chat-1", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3}
                 whole = await client.chat.completions.create(**hello)
@@ -226,3 +234,11 @@ async def test_the_sdks_for_node_and_python_on_the_engine(database_url: str, lis
     assert (messages["streamed"]["kinds"][0], messages["streamed"]["kinds"][-1]) == ("message_start", "message_stop")
     assert (messages["count"], messages["counted"] > 0) == (None, True)
     assert messages["batch"]["results"] == {"a": "succeeded", "b": "succeeded"}
+    for tour in tours:
+        assert (tour["whole"]["finish"], tour["streamed"]["finish"]) in product(("stop", "length"), repeat=2)
+        assert len(tour["vectors"]) == 2
+        assert {batch["status"] for batch in tour["batches"].values()} == {"completed"}
+        assert [len(batch["answers"]) for batch in tour["batches"].values()] == [2, 2, 2, 2]
+    assert old["counted"] > 0
+    assert old["streamed"]["stop"] in ("end_turn", "max_tokens")
+    assert old["batch"]["results"] == {"a": "succeeded", "b": "succeeded"}

@@ -1,6 +1,6 @@
-// Anthropic's own SDK for Node against the gateway at BASE_URL: a message whole and streamed, a tool, a count of tokens,
-// the models, and a batch of its own kind. Prints what it saw as JSON.
-const Anthropic = require("@anthropic-ai/sdk");
+// Anthropic's own SDK for Node, of the package that SDK names, against the gateway at BASE_URL: a message whole and
+// streamed, a tool, a count of tokens, the models, and a batch of its own kind. Prints what it saw as JSON.
+const { default: Anthropic } = require(process.env.SDK);
 
 const client = new Anthropic({ apiKey: process.env.API_KEY, baseURL: process.env.BASE_URL, maxRetries: 0 });
 const asked = { model: process.env.MODEL, max_tokens: 50, messages: [{ role: "user", content: "Hello" }] };
@@ -15,6 +15,23 @@ async function refusal(call) {
     return { status: error.status, type: error.error.error.type };
   }
   return null;
+}
+
+async function calledTool() {
+  const asking = { ...asked, model: process.env.TOOL_MODEL, tools, messages: [{ role: "user", content: "And Oslo?" }] };
+  const isCall = (block) => block.type === "tool_use";
+  const first = await client.messages.create(asking);
+  const call = first.content.find(isCall);
+  const result = { type: "tool_result", tool_use_id: call.id, content: "mild" };
+  const turns = [{ role: "assistant", content: first.content }, { role: "user", content: [result] }];
+  const last = await client.messages.create({ ...asking, messages: [...asking.messages, ...turns] });
+  const streamed = await client.messages.stream(asking).finalMessage();
+  const again = streamed.content.find(isCall);
+  return {
+    stop: [first.stop_reason, streamed.stop_reason],
+    calls: [call, again].map((one) => [one.name, one.input]),
+    text: textOf(last),
+  };
 }
 
 async function batch() {
@@ -49,6 +66,7 @@ async function main() {
       whole: { text: textOf(whole), stop: whole.stop_reason, usage: whole.usage },
       streamed: { text: textOf(final), usage: final.usage, kinds },
       tool: (await client.messages.create({ ...asked, tools, tool_choice: { type: "auto" } })).stop_reason,
+      called: process.env.TOOL_MODEL ? await calledTool() : null,
       count: await refusal(async () => {
         counted = (await client.messages.countTokens({ model: asked.model, messages: asked.messages })).input_tokens;
       }),

@@ -2,6 +2,7 @@
 import { Tooltip } from '@mantine/core';
 
 import { exact, moment, relative } from './format';
+import css from './parts.module.css';
 import { useNow } from './useNow';
 
 function utc(at: Date): string {
@@ -16,7 +17,7 @@ export function Time(props: { at: number | string | null | undefined; ago?: bool
   const words = props.ago === true ? relative(at, now) : (props.seconds === true ? exact : moment).format(at);
   return (
     <Tooltip label={props.ago === true ? `${exact.format(at)} · ${utc(at)}` : utc(at)} events={{ hover: true, focus: true, touch: true }}>
-      <time dateTime={at.toISOString()} style={{ whiteSpace: 'nowrap' }}>
+      <time dateTime={at.toISOString()} className={props.seconds === true ? `${css.time} ${css.exact}` : css.time}>
         {words}
       </time>
     </Tooltip>

@@ -76,6 +76,7 @@ export function useClaimSetup() {
 /** The session was ended by whoever had it. */
 export function leave(): void {
   wasSignedIn = false;
+  sessionStorage.clear();
   keepCsrfToken(null);
   queries.setQueryData(SESSION, null);
   forgetAllButSession();

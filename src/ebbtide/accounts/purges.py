@@ -25,8 +25,18 @@ from ebbtide.storage.queries import load_queries
 _Q = load_queries("ebbtide.accounts", "purges.sql")
 PURGE_CHANNEL: Final = "ebbtide_purges"  # an account is to be removed
 
-Wait = Literal["running_requests", "sealing", "readers", "webhook_delivery", "interactive_requests", "newer_release"]
-"""What keeps something of an account in place: leases that run, or rows that only a newer release may remove."""
+Wait = Literal[
+    "running_requests",
+    "sealing",
+    "readers",
+    "webhook_delivery",
+    "interactive_requests",
+    "newer_release",
+    "last_minute",
+]
+"""What keeps something of an account in place: leases that run, rows that only a newer release may remove, or, where
+there is nothing else, the minute in which what began just before ends.
+"""
 
 
 @dataclass(frozen=True, slots=True)

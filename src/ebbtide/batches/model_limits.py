@@ -28,7 +28,8 @@ MOST: Final = 100_000
 @dataclass(frozen=True, slots=True)
 class ModelFigures:
     """How a model stands. `max_concurrency` is its own cap, None where BATCH_MODEL_CONCURRENCY holds; `effective` is
-    the cap in force. Counts are requests, over all processes. `waiting_since`: its deployment waits for capacity.
+    the cap in force. Counts are requests, over all processes; what a worker holds ready is still `queued`.
+    `waiting_since`: its deployment waits for capacity.
     """
 
     model: str
@@ -70,12 +71,13 @@ def _figures(row: Record, settings: Settings, now: datetime) -> ModelFigures:
     own: int | None = row["max_concurrency"]
     effective = settings.batch_model_concurrency if own is None else own
     rests = row["rest_until"] is not None and row["rest_until"] > now
+    running = min(row["held"], row["slots"])
     return ModelFigures(
         model=row["model"],
         max_concurrency=own,
         effective=effective,
-        running=row["running"],
-        queued=row["queued"],
+        running=running,
+        queued=row["queued"] + row["held"] - running,
         interactive=row["interactive"],
         blocked_reason=_blocked_reason(row, effective, rests=rests),
         rest_until=row["rest_until"] if rests else None,

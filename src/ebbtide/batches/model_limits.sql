@@ -9,9 +9,12 @@ set max_concurrency = excluded.max_concurrency, updated_at = excluded.updated_at
 select max_concurrency from batch_model_limits where model = $1 for update;
 
 -- name: list_model_figures
--- For each model: its own cap, how it fares, what runs, and what waits of batches that claims may take from.
+-- For each model: its own cap, how it fares, what workers hold of it, the slots in which that may run, and what waits
+-- of batches that claims may take from.
 select m.model, l.max_concurrency, s.rest_until, s.rest_reason, s.room_reason, s.waiting_since,
-       coalesce(q.running, 0) as running, coalesce(q.queued, 0) as queued,
+       coalesce(q.held, 0) as held, coalesce(q.queued, 0) as queued,
+       (select coalesce(sum(b.slots), 0)::int from batch_slots b join workers w on w.no = b.worker_no
+        where b.model = m.model and w.ended_at is null and w.lease_until > now()) as slots,
        (select coalesce(sum(i.in_flight), 0)::int from batch_interactive_load i
         where i.model = m.model and i.seen_at > now() - interval '5 seconds') as interactive
 from (select unnest($1::text[]) as model
@@ -19,7 +22,7 @@ from (select unnest($1::text[]) as model
 left join batch_model_limits l on l.model = m.model
 left join batch_model_state s on s.model = m.model
 left join (
-    select b.model, sum(b.running)::int as running,
+    select b.model, sum(b.running)::int as held,
            sum(b.queued) filter (
                where batch_may_start(j.phase, j.closing, j.results_full, j.deleted_at, j.expires_at, $2)
                  and j.api_surface = any($3) and j.target = any($4) and j.schema_version <= $5)::int as queued

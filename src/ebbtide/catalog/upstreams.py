@@ -18,14 +18,14 @@ from ebbtide.catalog.catalog import EMPTY, Catalog
 from ebbtide.catalog.model import DeploymentType, Model, ModelType, Route, is_auto_name
 from ebbtide.catalog.models_file import base_url_fault
 from ebbtide.catalog.source import CatalogSource, FileSource, FixedSource
-from ebbtide.config import Config
+from ebbtide.config import Config, upstream_key
 from ebbtide.duties import Duty
 from ebbtide.errors import SetupError, UpstreamFailed
 
 log = structlog.get_logger(__name__)
 
-Fetch = Callable[[str], Awaitable[bytes]]
-"""GET this URL and return the body of a 200. Raises UpstreamFailed."""
+Fetch = Callable[[str, str | None], Awaitable[bytes]]
+"""GET this URL with this API key, None for none, and return the body of a 200. Raises UpstreamFailed."""
 
 _RETRY_SECONDS = 2.0
 _REFRESH_SECONDS = 60.0
@@ -51,13 +51,16 @@ class _List(msgspec.Struct):
 class UpstreamSource:
     """The catalog of what the servers list. The same id at several servers is one model with several routes."""
 
-    def __init__(self, upstreams: Sequence[Upstream], fetch: Fetch, *, self_hosted: bool = False) -> None:
+    def __init__(
+        self, upstreams: Sequence[Upstream], fetch: Fetch, *, key: str | None = None, self_hosted: bool = False
+    ) -> None:
         for upstream in upstreams:
             fault = base_url_fault(upstream.url)
             if fault is not None:
                 raise SetupError(f"An upstream's URL {fault}")
         self._upstreams = tuple(Upstream(upstream.url.rstrip("/"), upstream.type) for upstream in upstreams)
         self._fetch = fetch
+        self._key = key
         self._deployment: DeploymentType = "self_hosted" if self_hosted else "auto"
         self._listed: list[tuple[_Listed, ...] | None] = [None] * len(self._upstreams)
         self._trouble: list[str | None] = [None] * len(self._upstreams)
@@ -100,7 +103,7 @@ class UpstreamSource:
         """Ask one server. True when `current` was replaced."""
         upstream = self._upstreams[index]
         try:
-            listed = tuple(msgspec.json.decode(await self._fetch(f"{upstream.url}/models"), type=_List).data)
+            listed = tuple(msgspec.json.decode(await self._fetch(f"{upstream.url}/models", self._key), type=_List).data)
         except UpstreamFailed as error:
             return self._unread(index, error.message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -142,6 +145,7 @@ class UpstreamSource:
             kind="openai",
             model=model,
             base_url=upstream.url,
+            api_keys=() if self._key is None else (self._key,),
             deployment_type=self._deployment,
         )
 
@@ -164,5 +168,6 @@ def configured_models(config: Config, environ: Mapping[str, str], fetch: Fetch) 
     if config.models is not None:
         return FileSource(config.models, environ)
     if upstreams:
-        return UpstreamSource(upstreams, fetch, self_hosted=config.self_hosted)
+        key = upstream_key(config, environ)
+        return UpstreamSource(upstreams, fetch, key=key, self_hosted=config.self_hosted)
     return FixedSource()

@@ -37,6 +37,7 @@ class WorkerFlags(DatabaseFlags):
     models: Annotated[str | None, _flag("models")] = None
     upstreams: Annotated[list[str] | None, _flag("upstreams")] = None
     embedding_upstreams: Annotated[list[str] | None, _flag("embedding_upstreams")] = None
+    upstream_key_env: Annotated[str | None, _flag("upstream_key_env")] = None
     self_hosted: Annotated[bool | None, _flag("self_hosted")] = None
     worker_lease_seconds: Annotated[str | None, _flag("worker_lease_seconds")] = None
     worker_heartbeat_seconds: Annotated[str | None, _flag("worker_heartbeat_seconds")] = None

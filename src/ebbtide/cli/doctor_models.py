@@ -12,7 +12,7 @@ import msgspec
 from ebbtide.catalog.model import Model, Route
 from ebbtide.catalog.source import FileSource
 from ebbtide.cli.findings import Finding, bad, ok, warn
-from ebbtide.config import Config
+from ebbtide.config import Config, upstream_key
 from ebbtide.dispatch.kinds import headers_of, models_url
 from ebbtide.dispatch.receive import Broken
 from ebbtide.dispatch.send import Sender
@@ -55,7 +55,12 @@ async def check_models(config: Config, environ: Mapping[str, str]) -> AsyncItera
         servers = list(_servers(source.current.models))
     else:
         urls = dict.fromkeys((*config.upstreams, *config.embedding_upstreams))
-        servers = [_given(url, config.self_hosted) for url in urls]
+        try:
+            key = upstream_key(config, environ)
+        except SetupError as error:
+            yield bad("upstream key", error.message, "Export it, and pass the variable's name alone.")
+            return
+        servers = [_given(url, key, config.self_hosted) for url in urls]
         if not servers:
             yield warn("models", "there are none", "Name a models file (--models) or a server (--upstream).")
     for finding in await _ask_all(servers, locality=config.models is None):
@@ -90,9 +95,9 @@ def _server(route: Route, key: str | None) -> _Server:
     return _Server(route.base_url, models_url(route), headers_of(route, key), route.is_local)
 
 
-def _given(url: str, self_hosted: bool) -> _Server:
+def _given(url: str, key: str | None, self_hosted: bool) -> _Server:
     route = Route("upstream", "openai", "any", url, deployment_type="self_hosted" if self_hosted else "auto")
-    return _server(route, None)
+    return _server(route, key)
 
 
 async def _ask_all(servers: Sequence[_Server], *, locality: bool) -> list[Finding]:
@@ -137,7 +142,7 @@ def _names(listed: _List) -> list[str]:
 
 def _refused(subject: str, status: int) -> Finding:
     if status in (401, 403):
-        advice = "Give its route the right api_key in the models file; --upstream sends no key."
+        advice = "Give its route the right api_key in the models file, or --upstream-key-env the right variable."
         return bad(subject, f"refuses the key ({status})", advice)
     advice = "Does the URL lack its /v1?" if status == 404 else "Look at the server's own log."
     return bad(subject, f"/models answers {status}", advice)

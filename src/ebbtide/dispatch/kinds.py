@@ -102,10 +102,15 @@ def models_url(route: Route) -> str:
     return f"{_gemini_base(route) if route.kind == 'gemini' else route.base_url}/models"
 
 
+def key_header(kind: Kind, key: str | None) -> dict[str, str]:
+    """The header that holds an API key, none without one."""
+    traits = KINDS[kind]
+    return {} if key is None else {traits.key_header: traits.key_prefix + key}
+
+
 def headers_of(route: Route, key: str | None) -> dict[str, str]:
     """The headers that are the kind's own."""
-    traits = KINDS[route.kind]
-    headers = {} if key is None else {traits.key_header: traits.key_prefix + key}
+    headers = key_header(route.kind, key)
     if route.kind == "anthropic":
         headers["anthropic-version"] = anthropic_version(route)
     return headers

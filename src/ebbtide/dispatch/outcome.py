@@ -118,7 +118,8 @@ class Failed:
     """Why there is no answer. `message` is safe to show; `status` is the HTTP status behind it, else 502, 503 or 504.
 
     `retry_after` is seconds as the upstream asked. `sent` tells whether any upstream may have seen the request.
-    `route` is None when none was chosen. `upstream_code` and `param` come from the upstream's own error.
+    `begun` whether part of a stream had come. `route` is None when none was chosen. `upstream_code` and `param` come
+    from the upstream's own error.
     """
 
     kind: FailureKind
@@ -132,11 +133,12 @@ class Failed:
     param: str | None = None
     upstream_code: str | None = None
     others: Others = NO_OTHERS
+    begun: bool = False
 
     @property
     def cost_unknown(self) -> bool:
         """Whether this upstream may have run and charged the request without our learning what."""
-        return self.sent and self.usage is None and self.kind in _LOST
+        return self.sent and self.usage is None and (self.begun or self.kind in _LOST)
 
 
 Outcome = Answered | Failed

@@ -25,7 +25,7 @@ from ebbtide.catalog.model import Route
 from ebbtide.dialects.values import Wire
 from ebbtide.dispatch import standin
 from ebbtide.dispatch.connections import STREAM, Connections, Use
-from ebbtide.dispatch.kinds import headers_of, url_of
+from ebbtide.dispatch.kinds import headers_of, key_header, url_of
 from ebbtide.dispatch.outcome import Timeouts
 from ebbtide.dispatch.receive import (
     Broken,
@@ -121,11 +121,14 @@ class Sender:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return how_it_broke(error)
 
-    async def fetch(self, url: str) -> bytes:
-        """The body of a 200. Raises UpstreamFailed in words."""
-        reply = await self.get(url)
+    async def fetch(self, url: str, key: str | None = None) -> bytes:
+        """The body of a 200, of a server of OpenAI's kind. Raises UpstreamFailed in words."""
+        reply = await self.get(url, key_header("openai", key))
         if isinstance(reply, Broken):
             raise UpstreamFailed(f"No answer ({reply.told})", status=502)
+        if reply.status in (401, 403):
+            words = f"It refuses the key, or wants one ({reply.status}): --upstream-key-env names where it is held"
+            raise UpstreamFailed(words, status=502)
         if reply.status != 200:
             raise UpstreamFailed(f"It answered with status {reply.status}", status=502)
         return reply.body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 
 from ebbtide.dialects.values import Usage
 from ebbtide.dispatch.outcome import NO_OTHERS, Failed, Others, as_error
@@ -28,7 +29,7 @@ class Streaming:
         self._asked = asked
         self._chat = stream_of(asked.call, asked.route, created)
         self._first = b""
-        self._ended = False
+        self._begun = self._ended = False
         self._close: Callable[[], Awaitable[None]] = opened.pieces.aclose
 
     @property
@@ -85,6 +86,7 @@ class Streaming:
         if piece is None:
             return self._end(b"".join(chat.close()) if chat.error is None else b"", None)
         shown = b"".join(chat.feed(piece))
+        self._begun |= bool(shown)
         return shown if chat.error is None else self._end(shown, None)
 
     def _end(self, shown: bytes, broken: Broken | None) -> bytes:
@@ -95,7 +97,7 @@ class Streaming:
     def _failure(self, broken: Broken | None) -> Failed | None:
         chat, asked = self._chat, self._asked
         if chat.error is not None:
-            return judge_told(chat.error, chat.status, asked, chat.usage)
+            return replace(judge_told(chat.error, chat.status, asked, chat.usage), begun=self._begun)
         if chat.done:
             return None
         return judge_broken(broken or Broken("reset", sent=True), asked, chat.usage)

@@ -152,7 +152,7 @@ class Claimer:
         if gives_up(usage.held, worker_no, await self._record_slots(conn, work_round, wanting, limits, haul.works)):
             await notify(conn, WORK_CHANNEL)
         await self._holdings.tell(conn, worker_no, usage.states, offer.money.limited)
-        await standing_store.set_at_cap(conn, _news_of_caps(shares, usage.states))
+        await standing_store.set_at_cap(conn, _news_of_caps(shares, limits, usage.states))
         return limits
 
     async def _look(self, conn: Connection, work_round: Round, candidates: list[Candidate]) -> tuple[Offer, Usage]:
@@ -282,7 +282,9 @@ class Claimer:
         return sum(kept for _, kept, _ in rows)
 
 
-def _news_of_caps(shares: Sequence[Share], states: dict[str, UserState]) -> dict[str, bool]:
-    """Accounts that their cap holds back since now, or no longer."""
-    held_back = {s.account_id: s.in_flight + s.waiting + s.queued > s.most for s in shares}
+def _news_of_caps(shares: Sequence[Share], limits: dict[str, int], states: dict[str, UserState]) -> dict[str, bool]:
+    """Accounts that their cap holds back since now, or no longer: who has all it may and could use more."""
+    held_back = {
+        s.account_id: limits[s.account_id] >= s.most and s.in_flight + s.waiting + s.queued > s.most for s in shares
+    }
     return {account: at_cap for account, at_cap in held_back.items() if at_cap != states[account].at_cap}

@@ -71,8 +71,9 @@ async def _remove(conn: Connection, purge: Purge, now: datetime) -> int:
     files = await remove_account_files(conn, account_id, now)
     others = (await remove_account_webhook(conn, account_id), await remove_holds(conn, account_id))
     steps = (batches, files, *others)
-    waits = sorted({wait for step in steps for wait in step.waits_for})
-    progress = Progress(waits, batches.left, files.left, sum(step.removed for step in steps), purge.swept_to)
+    removed = sum(step.removed for step in steps)
+    waits = sorted({wait for step in steps for wait in step.waits_for}) or ([] if removed else ["last_minute"])
+    progress = Progress(waits, batches.left, files.left, removed, purge.swept_to)
     if all(step.is_done for step in steps) and now - purge.asked_at >= QUIET:
         progress = await _finish(conn, purge, now)
     await purges.note_purge(conn, account_id, progress, now)

@@ -74,6 +74,7 @@ async def test_good_and_bad_requests_together(
     results = await results_of(client, batch)
     assert results["a"].result.type == "succeeded"
     assert results["a"].result.message.model == "chat-1"
+    assert results["a"].result.message.usage.service_tier == "batch"
     for custom_id, told in (("b", "temperature: not a parameter"), ("c", "told to fail")):
         result = results[custom_id].result
         assert result.type == "errored"
@@ -87,6 +88,7 @@ async def test_good_and_bad_requests_together(
         ("failed", "invalid_request"),
         ("failed", "invalid_request"),
     ]
+    assert "service_tier" not in lines[0]["response"]["body"]["usage"]  # as stored
     deleted = await client.messages.batches.delete(batch.id)
     assert deleted.type == "message_batch_deleted"
     with pytest.raises(anthropic.NotFoundError):

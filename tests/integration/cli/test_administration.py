@@ -204,9 +204,12 @@ async def test_doctor_finds_nothing_bad(port: str, tmp_path: Path, capsys: Captu
     assert {line.split()[0] for line in said.splitlines()} == {"ok"}
 
 
-async def test_doctor_looks_at_upstreams(port: str, capsys: Capture) -> None:
-    async def models(_: web.Request) -> web.Response:
+async def test_doctor_looks_at_upstreams(port: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def models(request: web.Request) -> web.Response:
+        asked.append(request.headers.get("Authorization"))
         return web.json_response({"data": [{"id": f"model-{number}"} for number in range(7)]})
+
+    asked: list[str | None] = []
 
     app = web.Application()
     app.router.add_get("/v1/models", models)
@@ -217,6 +220,9 @@ async def test_doctor_looks_at_upstreams(port: str, capsys: Capture) -> None:
     base = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
         status = await ebbtide("doctor", "--port", port, "--upstream", f"{base}/v1", "--embedding-upstream", base)
+        monkeypatch.setenv("GPU_KEY", "secret")
+        for name in ("GPU_KEY", "NO_SUCH_KEY"):
+            await ebbtide("doctor", "--port", port, "--upstream", f"{base}/v1", "--upstream-key-env", name)
     finally:
         await runner.cleanup()
     assert status == exits.REFUSED
@@ -224,6 +230,9 @@ async def test_doctor_looks_at_upstreams(port: str, capsys: Capture) -> None:
     assert f"ok   upstream {base}/v1: lists model-0, model-1, model-2, model-3, model-4 and 2 more" in said
     assert f"bad  upstream {base}: /models answers 404" in said
     assert "Does the URL lack its /v1?" in said
+    assert asked == [None, "Bearer secret"]
+    assert "bad  upstream key: The variable that --upstream-key-env names is not set, or holds no key" in said
+    assert "secret" not in said
 
 
 async def test_doctor_names_what_batches_may_not_use(port: str, tmp_path: Path, capsys: Capture) -> None:

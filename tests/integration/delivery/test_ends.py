@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import msgspec
 import openai
 import pytest
@@ -132,6 +133,28 @@ async def test_cancelled_while_validating(database_url: str, models: Path, recei
         assert receiver.got == []
     async with start_gateway(database_url, models, environ=ALLOWED, webhook_ca_file=ca_file) as gateway:
         await assert_told(gateway, receiver, secret, {batch_id: "cancelled"})
+
+
+async def test_a_message_batch_ends_with_the_event_of_its_own_api(
+    database_url: str, models: Path, receiver: Receiver, ca_file: Path
+) -> None:
+    environ = ALLOWED | {"BATCH_MESSAGE_BATCHES": "on"}
+    async with start_gateway(database_url, models, environ=environ, webhook_ca_file=ca_file) as gateway:
+        secret = await set_up(gateway, receiver)
+        params = {"model": "chat-1", "max_tokens": 50, "messages": [{"role": "user", "content": "Hello"}]}
+        body = {"requests": [{"custom_id": "a", "params": params}, {"custom_id": "b", "params": {"model": "none"}}]}
+        headers = {"anthropic-version": "2023-06-01"}
+        made = (await gateway.call("POST", "/v1/messages/batches", headers=headers, json=body)).json
+        [got] = await receiver.wait_for(1)
+        verified = Webhook(secret).verify(got.body, dict(got.headers))
+        assert verified.keys() == {"id", "object", "type", "created_at", "data"}
+        assert (verified["id"], verified["object"]) == (got.event_id, "event")
+        assert (verified["type"], verified["data"]) == ("message_batch.ended", {"id": made["id"]})
+        unwrap = anthropic.Anthropic(api_key="unused").beta.webhooks.unwrap
+        assert unwrap(got.body.decode(), headers=dict(got.headers), key=secret).id == got.event_id
+        path = f"/v1/messages/batches/{made['id']}"
+        assert (await gateway.call("GET", path, headers=headers)).json["processing_status"] == "ended"
+        assert len((await gateway.call("GET", f"{path}/results", headers=headers)).body.splitlines()) == 2
 
 
 async def test_without_a_webhook_or_with_one_switched_off_there_is_no_event(

@@ -152,6 +152,7 @@ async def test_an_error_in_mid_stream_ends_it_with_an_error_event(
     assert streaming.failed is not None
     assert streaming.failed.status == status
     assert streaming.usage is None
+    assert streaming.failed.cost_unknown  # the model had run
 
 
 async def test_a_client_that_leaves_closes_the_stream_upstream(upstream: FakeUpstream, dispatcher: Dispatcher) -> None:

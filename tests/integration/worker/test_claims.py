@@ -166,6 +166,15 @@ async def test_slots_of_a_model_move_to_a_worker_whose_account_is_at_its_cap_els
     assert (len(first.running), len(second.running)) == (2, 2)
 
 
+async def test_only_an_account_that_has_all_it_may_is_told_to_be_at_its_cap(world: World) -> None:
+    await open_batch(world, 50)
+    hands = await world.hands()
+    for room, is_at_cap in ((2, False), (20, True), (3, False)):  # else the model's cap holds it back
+        world.set(batch_role_concurrency_internal=8, batch_model_concurrency=room)
+        await hands.claim()
+        assert await world.value("select at_cap from batch_user_state") is is_at_cap
+
+
 async def test_what_was_claimed_ahead_stays_within_the_roles_cap(world: World) -> None:
     """The last items of an account are all claimed: there is no candidate left to tell its role."""
     world.set(batch_role_concurrency_internal=2)

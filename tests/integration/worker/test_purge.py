@@ -115,6 +115,20 @@ async def test_everything_goes_once_no_lease_holds_it(world: World) -> None:
     assert actions == ["account.purged", "account.purge", "key.create", "account.create"]
 
 
+async def test_that_only_a_minute_is_waited_for_is_told(world: World) -> None:
+    await purge_account(world.database, world.owner.account_id, "cli:root", NOON)
+    assert (await purge(world, world.owner)).waits_for == ["last_minute"]  # of what began just before
+    world.clock.move(minutes=1)
+    assert (await purge(world, world.owner)).state == "purged"
+    other = await world.account("other")
+    await world.many(3, owner=other)
+    await purge_account(world.database, other.account_id, "cli:root", world.clock.now() - timedelta(minutes=1))
+    found = await purge(world, other)
+    assert (found.waits_for, found.batches_left) == (["last_minute"], 1)  # of readers that found it just before
+    world.clock.move(minutes=1)
+    assert (await purge(world, other)).state == "purged"
+
+
 async def test_workers_do_it_while_they_run_requests(world: World) -> None:
     world.upstream.decide = lambda _: Behaviour(latency=60)
     world.set(batch_model_concurrency=2)
@@ -175,7 +189,7 @@ async def test_result_files_that_are_being_made_are_waited_for_while_their_worke
         await world.lapse(sealer)
     await purge_account(world.database, world.owner.account_id, "cli:root", NOON)
     waits = (await purge(world, world.owner)).waits_for
-    assert waits == (["sealing"] if living else [])
+    assert waits == (["sealing"] if living else ["last_minute"])
     world.clock.move(minutes=11)
     await purge(world, world.owner)
     world.clock.move(minutes=2)

@@ -52,7 +52,7 @@ async def test_a_catalog_is_settled_once_every_server_has_answered(away: int) ->
     answers = [True, True]
     answers[away] = False
 
-    async def fetch(url: str) -> bytes:
+    async def fetch(url: str, key: str | None) -> bytes:
         if not answers[int(url.split("//")[1][0])]:
             raise UpstreamFailed("away", status=503)
         return b'{"data": [{"id": "m"}]}'

@@ -10,8 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from ebbtide.catalog.source import FileSource
-from ebbtide.catalog.upstreams import Upstream, UpstreamSource
+from ebbtide.catalog.upstreams import Upstream, UpstreamSource, configured_models
 from ebbtide.clock import SystemClock
+from ebbtide.config import Config
 from ebbtide.duties import repeat
 from ebbtide.errors import SetupError, UpstreamFailed
 
@@ -115,8 +116,10 @@ class Servers:
 
     def __init__(self, **listed: bytes) -> None:
         self.listed = listed
+        self.keys: set[str | None] = set()
 
-    async def fetch(self, url: str) -> bytes:
+    async def fetch(self, url: str, key: str | None) -> bytes:
+        self.keys.add(key)
         host = url.removeprefix("http://").partition(":")[0]
         if host not in self.listed:
             raise UpstreamFailed("no answer (refused)", status=502)
@@ -174,6 +177,20 @@ async def test_self_hosted_servers_may_run_batches_and_the_operator_is_told_othe
     await own.start()
     assert not any("--self-hosted" in notice for notice in own.notices)
     assert own.current.models[0].has_batch_route
+    assert servers.keys == {None}
+
+
+async def test_a_key_is_sent_with_everything(tmp_path: Path) -> None:
+    servers = Servers(gpu=b'{"data":[{"id":"g"}]}')
+    config = Config(data_dir=tmp_path, upstreams=("http://gpu:2/v1",), upstream_key_env="GPU_KEY")
+    source = configured_models(config, {"GPU_KEY": " secret\n"}, servers.fetch)
+    await source.start()
+    assert servers.keys == {"secret"}
+    assert source.current.models[0].routes[0].api_keys == ("secret",)
+    for environ in ({}, {"GPU_KEY": " "}, {"GPU_KEY": "two\nlines"}):
+        with pytest.raises(SetupError, match="--upstream-key-env") as refused:
+            configured_models(config, environ, servers.fetch)
+        assert "GPU_KEY" not in refused.value.message
 
 
 async def test_an_upstream_url_must_be_one() -> None:

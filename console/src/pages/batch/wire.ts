@@ -77,8 +77,24 @@ export function pretty(value: unknown): string {
   return JSON.stringify(value, null, 2);
 }
 
-/** What a model said, where the answer has that form; the rest is in the whole of it. */
+/** The answers of the four targets that say something, as far as that is looked for in them. */
+interface Answer {
+  choices?: { message?: { content?: unknown } }[];
+  content?: unknown;
+  candidates?: { content?: { parts?: unknown } }[];
+  output?: { content?: unknown }[];
+}
+
+/** What a model said; the rest is in the whole of the answer. */
 export function spoken(body: unknown): string | null {
-  const choice = (body as { choices?: { message?: { content?: unknown } }[] } | null)?.choices?.[0];
-  return typeof choice?.message?.content === 'string' ? choice.message.content : null;
+  const answer = (body ?? {}) as Answer;
+  const said = [answer.choices?.[0]?.message?.content, answer.content, answer.candidates?.[0]?.content?.parts, ...(answer.output ?? []).map((one) => one.content)];
+  return said.map(textIn).join('') || null;
+}
+
+/** Of a text, or of parts some of which are text. */
+function textIn(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content.map(({ text }: { text?: unknown }) => (typeof text === 'string' ? text : '')).join('');
 }

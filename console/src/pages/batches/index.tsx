@@ -1,5 +1,5 @@
 /** /batches: an account's batches, searched and filtered by the URL. */
-import { Button } from '@mantine/core';
+import { Button, Group } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
 import { Link } from 'react-router';
 
@@ -16,7 +16,7 @@ export function Component() {
   const batches = useBatches({ search: url.get('search'), group: url.get('status'), after: url.after });
   const may = capabilities.data?.role_may_submit === true;
   return (
-    <Page title="Batches" lead="Everything you submitted, newest first." actions={may && capabilities.data?.status === 'enabled' && <Create />}>
+    <Page title="Batches" lead="Everything you submitted, newest first." actions={capabilities.data?.status === 'enabled' && <Actions may={may} />}>
       {capabilities.data?.status === 'disabled' ? (
         <Empty title="Batch inference is not available on this gateway">Its operator has switched it off (BATCH_ENABLED).</Empty>
       ) : (
@@ -45,10 +45,17 @@ export function Component() {
   );
 }
 
-function Create() {
+function Actions({ may }: { may: boolean }) {
   return (
-    <Button component={Link} to="/batches/new" leftSection={<IconPlus size={15} />}>
-      Create batch
-    </Button>
+    <Group gap="xs">
+      <Button variant="default" component={Link} to="/webhook">
+        Webhook
+      </Button>
+      {may && (
+        <Button component={Link} to="/batches/new" leftSection={<IconPlus size={15} />}>
+          Create batch
+        </Button>
+      )}
+    </Group>
   );
 }

@@ -9,17 +9,19 @@ import { useSignedIn } from '../../session/load';
 import { ConfigureStep } from './ConfigureStep';
 import { ConfirmStep } from './ConfirmStep';
 import own from './create.module.css';
+import { useDraft } from './draft';
 import { useBeginning, useCheck, useDeleteFile, useFiles, useForget, useKeyUsed, useOutcomes, useReadFile, useSubmit } from './load';
 import { OpenSubmissionsView } from './OpenSubmissions';
 import { Stepper } from './Stepper';
 import { isStale, storedSource, UnknownOutcome } from './submit';
 import { UploadedFilesView } from './UploadedFiles';
 import { UploadStep } from './UploadStep';
-import { type Capabilities, type Checked, type Choices, limitsOf, NO_CHOICES, type Read, type StoredFile, usableModels, whyChoose, withUsable } from './wire';
+import { type Capabilities, type Checked, type Choices, limitsOf, type Read, type StoredFile, usableModels, whyChoose, withUsable } from './wire';
 
 export function Flow({ capabilities }: { capabilities: Capabilities }) {
   const [place, setPlace] = usePlace();
-  const [choices, setChoices] = useState<Choices>(NO_CHOICES);
+  const session = useSignedIn();
+  const { choices, setChoices, restored } = useDraft({ accountId: session.account_id, from: place.from, file: place.file });
   const limits = limitsOf(capabilities);
   const read = useReadFile(limits);
   const check = useCheck(capabilities);
@@ -36,7 +38,7 @@ export function Flow({ capabilities }: { capabilities: Capabilities }) {
     });
   };
   const use = (file: Pick<StoredFile, 'id' | 'filename'>) => take(() => storedSource(file));
-  const begun = useBegun(place, setChoices, use);
+  const begun = useBegun(place, restored ? null : setChoices, use);
   const change = (choices: Choices) => {
     check.reset();
     setChoices(choices);
@@ -46,7 +48,7 @@ export function Flow({ capabilities }: { capabilities: Capabilities }) {
       <Stepper step={step} />
       {step < 2 && <Submissions />}
       {step === 0 && (
-        <UploadStep limits={limits} read={found} busy={read.isPending} part={read.part} error={read.error} onFile={(file) => take(async () => ({ blob: file, filename: file.name, fileId: null }))} onAgain={() => read.variables !== undefined && take(read.variables)} onNext={() => setPlace({ step: 1 })}>
+        <UploadStep limits={limits} read={found} busy={read.isPending} doing={read.doing} error={read.error} onFile={(file) => take(async () => ({ blob: file, filename: file.name, fileId: null }))} onAgain={() => read.variables !== undefined && take(read.variables)} onNext={() => setPlace({ step: 1 })}>
           <Beside begun={begun} onUse={use} />
         </UploadStep>
       )}
@@ -91,14 +93,14 @@ function nameOf(filename: string): string {
   return filename.replace(/\.(jsonl|ndjson|json|txt)$/i, '');
 }
 
-/** Begin with a batch's settings and its file, or with a stored file, where the address named one at first. */
-function useBegun(place: Place, setChoices: (choices: Choices) => void, use: (file: StoredFile) => void) {
+/** Begin with a batch's settings, unless they are known already, and its file, where the address named one at first. */
+function useBegun(place: Place, setChoices: ((choices: Choices) => void) | null, use: (file: StoredFile) => void) {
   const [{ from, file }] = useState(place);
   const begun = useBeginning(from, file);
   const { data } = begun;
   useEffect(() => {
     if (data === undefined) return;
-    setChoices(data.choices);
+    setChoices?.(data.choices);
     if (data.file !== null) use(data.file);
     // Once for each beginning, whatever is chosen afterwards.
   }, [data]);
@@ -121,7 +123,7 @@ function Beside(props: { begun: ReturnType<typeof useBeginning>; onUse: (file: S
         {data?.file === null && <Note tone="warn" role="status">The file is no longer stored: choose it again. What was chosen for the batch is kept.</Note>}
       </div>
       <Section title="Uploaded files">
-        <Loaded query={files} rows={3}>{(page) => <UploadedFilesView files={page.data} onUse={props.onUse} onDelete={setDoomed} />}</Loaded>
+        <Loaded query={files} rows={3}>{({ pages }) => <UploadedFilesView files={pages.flatMap((page) => page.data)} more={files.hasNextPage ? () => void files.fetchNextPage() : null} busy={files.isFetchingNextPage} onUse={props.onUse} onDelete={setDoomed} />}</Loaded>
       </Section>
       <Confirm ask={doomed === null ? null : deleteAsk(doomed)} busy={remove.isPending} error={remove.error} onClose={close} onConfirm={() => doomed !== null && remove.mutate(doomed.id, { onSuccess: close })} />
     </>

@@ -9,15 +9,18 @@ import { Facts } from '../../parts/Page';
 import css from '../../parts/parts.module.css';
 import { Note } from '../../parts/states';
 import own from './create.module.css';
+import type { Doing } from './load';
 import type { FileLimits } from './preflight/types';
 import { ProblemsView } from './Problems';
 import { type Read, TARGET_WORDS } from './wire';
+
+const DOING_WORDS = { reading: 'Reading the file …', storing: 'Nothing is wrong with it. Storing the file …' };
 
 export function UploadStep(props: {
   limits: FileLimits;
   read: Read | null;
   busy: boolean;
-  part: number | null;
+  doing: Doing;
   error: Error | null;
   onFile: (file: File) => void;
   onAgain: () => void;
@@ -31,8 +34,8 @@ export function UploadStep(props: {
       <div style={{ marginTop: 16 }} aria-live="polite">
         {props.busy && (
           <div>
-            <div className={css.sub}>{props.part === null ? 'Nothing is wrong with it. Storing the file …' : 'Reading the file …'}</div>
-            <Progress value={(props.part ?? 1) * 100} animated={props.part === null} size="sm" aria-label="How much of the file is read" />
+            <div className={css.sub}>{DOING_WORDS[props.doing.what]}</div>
+            <Progress value={props.doing.part * 100} animated={props.doing.part === 1} size="sm" aria-label={`How much of the file is ${props.doing.what === 'reading' ? 'read' : 'stored'}`} />
           </div>
         )}
         {props.error !== null && (

@@ -3,13 +3,13 @@ import { ActionIcon, Button, Group } from '@mantine/core';
 import { IconTrash } from '@tabler/icons-react';
 
 import { type Column, DataTable } from '../../parts/DataTable';
-import { bytes } from '../../parts/format';
+import { bytes, count } from '../../parts/format';
 import css from '../../parts/parts.module.css';
 import { Empty } from '../../parts/states';
 import { Time } from '../../parts/Time';
 import type { StoredFile } from './wire';
 
-export function UploadedFilesView(props: { files: readonly StoredFile[]; onUse: (file: StoredFile) => void; onDelete: (file: StoredFile) => void }) {
+export function UploadedFilesView(props: { files: readonly StoredFile[]; more: (() => void) | null; busy: boolean; onUse: (file: StoredFile) => void; onDelete: (file: StoredFile) => void }) {
   if (props.files.length === 0) return <Empty title="No files are stored">What you upload is kept here for a while, to be used again.</Empty>;
   const columns: readonly Column<StoredFile>[] = [
     {
@@ -38,5 +38,17 @@ export function UploadedFilesView(props: { files: readonly StoredFile[]; onUse: 
       ),
     },
   ];
-  return <DataTable label="Uploaded files" columns={columns} rows={props.files} rowKey={(file) => file.id} />;
+  return (
+    <>
+      <DataTable label="Stored files" columns={columns} rows={props.files} rowKey={(file) => file.id} />
+      {props.more !== null && (
+        <Group justify="space-between" mt="sm">
+          <span className={css.sub}>{`${count(props.files.length)} shown, newest first`}</span>
+          <Button size="xs" variant="default" loading={props.busy} onClick={props.more}>
+            Show older files
+          </Button>
+        </Group>
+      )}
+    </>
+  );
 }

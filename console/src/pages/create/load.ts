@@ -1,8 +1,9 @@
 /** Reading a file beside the page, checking it, the stored files, and what a copy starts from. */
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 
 import { ApiError, body, client } from '../../api/client';
+import { nextOf } from '../../parts/DataTable';
 import { isCopyable } from '../batches/wire';
 import type { FileLimits, Job, Prepared, Reply, Survey, Target } from './preflight/types';
 import { discard, finish, findOut, isRefused, storeOnce, submit, SURE_MS } from './submit';
@@ -22,27 +23,30 @@ function run<Result>(job: Job, onProgress: (part: number) => void): Promise<Resu
   }).finally(() => worker.terminate());
 }
 
-/**
- * The text of a file is read by the page's own worker; `part` is how much of it is done, null while the file, in which
- * nothing is wrong, is being stored.
- */
+export interface Doing {
+  what: 'reading' | 'storing';
+  /** How much of it is done, of 1. */
+  part: number;
+}
+
+/** The text of a file is read by the page's own worker; then the file, if nothing is wrong in it, is stored. */
 export function useReadFile(limits: FileLimits) {
   const cache = useQueryClient();
-  const [part, setPart] = useState<number | null>(0);
+  const [doing, setDoing] = useState<Doing>({ what: 'reading', part: 0 });
   const read = useMutation({
     mutationFn: async (find: () => Promise<Source>): Promise<Read> => {
-      setPart(0);
+      setDoing({ what: 'reading', part: 0 });
       const source = await find();
       if (source.blob.size > limits.fileBytes * 2) throw new Error(`A file may have ${limits.fileBytes / 1024 ** 2} MiB: this one is far larger. Make several of it.`);
-      const survey = await run<Survey>({ kind: 'survey', file: source.blob, limits }, setPart);
+      const survey = await run<Survey>({ kind: 'survey', file: source.blob, limits }, (part) => setDoing({ what: 'reading', part }));
       if (survey.problems.total > 0 || source.fileId !== null) return { source, survey };
-      setPart(null);
-      const fileId = await storeOnce(source);
+      setDoing({ what: 'storing', part: 0 });
+      const fileId = await storeOnce(source, (part) => setDoing({ what: 'storing', part }));
       void cache.invalidateQueries({ queryKey: ['files'] });
       return { source: { ...source, fileId }, survey };
     },
   });
-  return { ...read, part };
+  return { ...read, doing };
 }
 
 export interface Wanted {
@@ -153,12 +157,17 @@ const MOST_KEYS = 1_000;
 
 // Stored files --------------------------------------------------------------------------------------------------------
 
+/** The newest first, some more each time they are asked for. */
 export function useFiles() {
-  return useQuery({
+  return useInfiniteQuery({
     queryKey: ['files'],
-    queryFn: () => body(client.GET('/v1/files', { params: { query: { purpose: 'batch', limit: 100 } } })),
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam }) => body(client.GET('/v1/files', { params: { query: { purpose: 'batch', limit: FILES_AT_ONCE, after: pageParam } } })),
+    getNextPageParam: (page) => nextOf(page) ?? undefined,
   });
 }
+
+const FILES_AT_ONCE = 20;
 
 export function useDeleteFile() {
   const cache = useQueryClient();

@@ -3,6 +3,7 @@
  * with the batch they made. It refuses a first submission whose key or model has changed since the check.
  */
 import { ApiError, body, client, refusal } from '../../api/client';
+import { telling } from '../../api/sending';
 import { URLS } from './preflight/types';
 import { alone, amend, begin, forget, type Submission } from './submissions';
 import { CHECK_AGAIN, type Checked, metadataOf, type Source, type StoredFile } from './wire';
@@ -121,12 +122,12 @@ async function isSame(one: Blob, other: Blob): Promise<boolean> {
   return one.size === other.size && (await one.text()) === (await other.text());
 }
 
-/** Store the file that was chosen, unless it is stored already; returns its id. */
-export async function storeOnce(source: Source): Promise<string> {
+/** Store the file that was chosen, unless it is stored already; returns its id. `onPart`: how much of it is sent. */
+export async function storeOnce(source: Source, onPart: (part: number) => void): Promise<string> {
   const { data } = await body(client.GET('/v1/files', { params: { query: { purpose: 'batch', limit: 100 } } }));
   const alike = data.find((file) => file.filename === source.filename && file.bytes === source.blob.size);
   if (alike !== undefined && (await isSame(source.blob, (await storedSource(alike)).blob))) return alike.id;
-  return (await upload(source.blob, source.filename)).id;
+  return (await upload(source.blob, source.filename, undefined, telling(onPart))).id;
 }
 
 export async function storedSource({ id, filename }: Pick<StoredFile, 'id' | 'filename'>): Promise<Source> {
@@ -136,12 +137,12 @@ export async function storedSource({ id, filename }: Pick<StoredFile, 'id' | 'fi
 }
 
 /** Store a file; where `sourceId` names one, as a batch's own copy of that one's requests. */
-function upload(content: Blob, filename: string, sourceId?: string): Promise<StoredFile> {
+function upload(content: Blob, filename: string, sourceId?: string, fetch?: (request: Request) => Promise<Response>): Promise<StoredFile> {
   const form = new FormData();
   form.append('purpose', 'batch');
   if (sourceId !== undefined) form.append('source_file_id', sourceId);
   form.append('file', content, filename);
-  return body(client.POST('/v1/files', { body: form as never, bodySerializer: (sent) => sent as unknown as FormData }));
+  return body(client.POST('/v1/files', { body: form as never, bodySerializer: (sent) => sent as unknown as FormData, ...(fetch === undefined ? {} : { fetch }) }));
 }
 
 /** Delete a copy. One that stays, since this did not reach the gateway, goes with its source. */

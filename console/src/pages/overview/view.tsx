@@ -41,7 +41,7 @@ export function Latest({ batches }: { batches: readonly Batch[] }) {
         </Anchor>
       }
     >
-      <DataTable label="Latest batches" columns={COLUMNS} rows={batches.slice(0, 6)} rowKey={(batch) => batch.id} rowTo={(batch) => `/batches/${batch.id}`} />
+      <DataTable label="Newest batches" columns={COLUMNS} rows={batches.slice(0, 6)} rowKey={(batch) => batch.id} rowTo={(batch) => `/batches/${batch.id}`} />
     </Section>
   );
 }

@@ -24,7 +24,8 @@ class BatchModel(msgspec.Struct, frozen=True):
     """A model's batch work. `max_concurrency` is its own cap, null where BATCH_MODEL_CONCURRENCY holds, and
     `effective_max_concurrency` the cap in force; 0 pauses the model.
 
-    `running` and `queued` count requests over all gateway processes, `interactive` the interactive ones in flight.
+    `running` and `queued` count requests over all gateway processes, `interactive` the interactive ones in flight; what
+    a worker holds ready is queued.
     `blocked_reason` tells why nothing starts: `model_queued`, `model_paused` (both with `rest_until`), `model_cap`,
     `yielding`, `no_route_up`. `waiting_since`: since when its deployment has been waiting for capacity.
     """

@@ -1,7 +1,7 @@
 """Message Batches on the wire: the create call, the batch object, and the lines of its results.
 
 Published at https://docs.anthropic.com/en/api/creating-message-batches; fields in the order it documents them. Messages
-are spliced in as stored.
+are spliced in as stored, but for the tier in their usage: it is the batches'.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import msgspec
 
 from ebbtide.dialects.anthropic.errors import type_of
 from ebbtide.dialects.fields import field_error, invalid
-from ebbtide.dialects.values import BOM, REQUEST_DEPTH, check_json, is_crowded, one_line
+from ebbtide.dialects.values import BOM, REQUEST_DEPTH, check_json, is_crowded, members_replaced, one_line
 from ebbtide.errors import InvalidRequest
 
 _ASIDE: Final = 1024 * 1024  # bytes of what is not `requests`
+_NO_USAGE: Final = msgspec.Raw(b"null")
 _NOTHING: Final = frozenset({b"null", b"false", b'""', b"[]", b"{}"})
 _CUSTOM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _encode = msgspec.json.Encoder().encode
@@ -82,8 +83,13 @@ class _Outline(msgspec.Struct, gc=False):
     requests: list[_Named]
 
 
+class _Used(msgspec.Struct, gc=False):
+    usage: msgspec.Raw = _NO_USAGE
+
+
 _decode_outline = msgspec.json.Decoder(_Outline).decode
 _decode_element = msgspec.json.Decoder(_Element).decode
+_decode_used = msgspec.json.Decoder(_Used).decode
 
 
 def parse_create(raw: bytes, most: int) -> CreateMessageBatch:
@@ -148,7 +154,7 @@ def stored_line(request: BatchRequest) -> bytes:
 
 def succeeded_line(custom_id: str, message: bytes) -> bytes:
     """The line of a request that has its message."""
-    return _line(custom_id, {"type": "succeeded", "message": msgspec.Raw(message)})
+    return _line(custom_id, {"type": "succeeded", "message": msgspec.Raw(_as_batched(message))})
 
 
 def errored_line(custom_id: str, status: int | None, message: str, request_id: str | None) -> bytes:
@@ -160,6 +166,15 @@ def errored_line(custom_id: str, status: int | None, message: str, request_id: s
 def unrun_line(custom_id: str, kind: Literal["canceled", "expired"]) -> bytes:
     """The line of a request that never ran."""
     return _line(custom_id, {"type": kind})
+
+
+def _as_batched(message: bytes) -> bytes:
+    """The message with the tier of batches, where it tells its usage."""
+    usage = bytes(_decode_used(message).usage)
+    if not usage.startswith(b"{"):
+        return message
+    tiered = members_replaced(usage, {"service_tier": "batch"})
+    return members_replaced(message, {"usage": msgspec.Raw(tiered)})
 
 
 def _line(custom_id: str, result: dict[str, object]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -39,6 +40,12 @@ MESSAGES: Final = Caller(
     pass_answer=pass_answer,
     pass_stream=lambda model, _: MessageStream(model),
     render_error=render_error,
+    paths=(
+        (re.compile(r"^stop$"), "stop_sequences"),
+        (re.compile(r"^reasoning_effort$"), "output_config.effort"),
+        (re.compile(r"^parallel_tool_calls$"), "tool_choice.disable_parallel_tool_use"),
+        (re.compile(r"^(tools\[\d+\])\.function\b"), r"\1"),
+    ),
 )
 COUNT_TOKENS: Final = replace(
     MESSAGES, parse_body=parse_count, pass_answer=pass_count, write_answer=lambda answer, _, __: write_counted(answer)

@@ -82,7 +82,8 @@ GENERATE: Final = Caller(
         (re.compile(r"^response_format\b.*"), "generationConfig.responseMimeType"),
         (re.compile(r"^reasoning_effort$"), "generationConfig.thinkingConfig.thinkingLevel"),
         (re.compile(r"^thinking$"), "generationConfig.thinkingConfig.thinkingBudget"),
-        (re.compile(r"\.extra_content$"), ".thoughtSignature"),
+        (re.compile(r"\.functionCall\.extra_content$"), ".thoughtSignature"),
+        (re.compile(r"^(contents\[\d+\])\.content$"), r"\1.parts"),
     ),
 )
 COUNT: Final = replace(

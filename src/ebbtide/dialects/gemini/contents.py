@@ -80,7 +80,8 @@ class ContentReader:
             raise invalid(call.at("args"), "expected object")
         self._calls += 1
         name, given = call.required("name"), call.text("id")
-        read = ToolCall(given or f"call_{self._calls}", name, arguments, part.text("thoughtSignature"), call.path)
+        call_id = given or f"call_{self._calls}"
+        read = ToolCall(call_id, name, arguments, part.text("thoughtSignature"), path=call.path)
         self._waiting.append(read)
         self._names[read.id] = name
         return read

@@ -82,7 +82,7 @@ export function PurgesView({ purges }: { purges: readonly Purge[] }) {
   if (purges.length === 0) return null;
   return (
     <Section title="Removed for good">
-      <DataTable label="Removed for good" columns={PURGES} rows={purges} rowKey={(purge) => purge.id} />
+      <DataTable label="Removals" columns={PURGES} rows={purges} rowKey={(purge) => purge.id} />
     </Section>
   );
 }

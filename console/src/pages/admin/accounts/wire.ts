@@ -83,11 +83,13 @@ const WAITS: Record<string, string> = {
   webhook_delivery: 'a webhook event being sent',
   interactive_requests: 'interactive requests',
   newer_release: 'workers of a newer release',
+  last_minute: 'what began just before, which has a minute to end',
 };
 
 export function purgeWords(purge: Purge): string {
   if (purge.state === 'purged') return `Removed for good: ${counted(purge.rows_removed, 'row')}`;
   const waits = purge.waits_for.map((what) => WAITS[what] ?? what).join(', ');
   if (waits !== '') return `Waits for ${waits}`;
+  if (purge.batches_left + purge.files_left + purge.rows_removed === 0) return 'Begins in a moment';
   return `${counted(purge.batches_left, 'batch', 'batches')} and ${counted(purge.files_left, 'file')} left, ${counted(purge.rows_removed, 'row')} removed`;
 }

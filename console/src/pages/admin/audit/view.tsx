@@ -20,13 +20,13 @@ export function AuditView(props: { page: { data: Entry[]; has_more: boolean; las
 
 function columnsOf(url: UrlState): readonly Column<Entry>[] {
   return [
-    { name: 'When', width: 150, cell: (entry) => <Time at={entry.at} /> },
+    { name: 'When', cell: (entry) => <Time at={entry.at} seconds /> },
     {
       name: 'Who',
       cell: (entry) => {
         const [account = entry.actor, key] = entry.actor.split('/');
         return (
-          <div>
+          <div style={{ minWidth: 88 }}>
             <button type="button" className={admin.plain} title={`Only what ${entry.actor} did`} onClick={() => url.set({ actor: account })}>
               {entry.actor_name ?? shortSubject(account)}
             </button>

@@ -2,6 +2,7 @@
 import type { Schemas } from '../../../api/client';
 import { usd } from '../../../parts/format';
 import type { Tone } from '../../../parts/states';
+import { failureWords } from '../failures';
 
 export type Model = Schemas['AdminModel'];
 export type ModelRoute = Schemas['ModelRoute'];
@@ -36,7 +37,8 @@ export function healthOf(route: ModelRoute): { tone: Tone; word: string; note: s
   if (health === null) return { tone: 'quiet', word: 'Not used lately', note: null };
   const wrong = health.processes.find((process) => process.last_error !== null && process.state !== 'closed');
   const resting = health.processes.some((process) => process.keys_resting > 0);
-  const note = wrong?.last_error ?? (resting ? 'some of its keys rest' : null);
+  const error = wrong?.last_error ?? null;
+  const note = error !== null ? failureWords(error) : resting ? 'some of its keys rest' : null;
   return { ...CIRCUITS[health.state], note };
 }
 

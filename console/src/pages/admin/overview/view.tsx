@@ -115,7 +115,7 @@ function Models({ models }: { models: readonly ModelLoad[] }) {
       {models.length === 0 ? (
         <Empty title="No models yet">Name some in the models file, or start the gateway with --upstream.</Empty>
       ) : (
-        <DataTable label="In flight by model" columns={COLUMNS} rows={models} rowKey={(model) => model.model_id} />
+        <DataTable label="Load of each model" columns={COLUMNS} rows={models} rowKey={(model) => model.model_id} />
       )}
     </Section>
   );

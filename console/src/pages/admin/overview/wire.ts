@@ -2,6 +2,7 @@
 import type { Schemas } from '../../../api/client';
 import { counted, span } from '../../../parts/format';
 import type { Tone } from '../../../parts/states';
+import { failureWords } from '../failures';
 
 export type Overview = Schemas['Overview'];
 export type Deployment = Schemas['Deployment'];
@@ -50,7 +51,7 @@ function routeConcerns({ open_circuits, routes_off }: Deployment): Concern[] {
       (route): Concern => ({
         tone: 'bad',
         title: `${route.model_id} fails on route ${route.route_id}`,
-        more: `Its circuit is ${route.state.replace('_', ' ')} in ${counted(route.processes, 'process', 'processes')}${route.last_error === null ? '' : `: ${route.last_error}`}`,
+        more: `Its circuit is ${route.state.replace('_', ' ')} in ${counted(route.processes, 'process', 'processes')}${route.last_error === null ? '' : `: ${failureWords(route.last_error)}`}`,
         to: `/admin/models#${encodeURIComponent(route.model_id)}`,
       }),
     ),

@@ -23,8 +23,7 @@ export function Lookback(props: { url: UrlState; value: string }) {
   return (
     <Select
       aria-label="How far back"
-      size="xs"
-      w={120}
+      w={130}
       data={WINDOWS.map(({ value, label }) => ({ value, label }))}
       value={props.value}
       allowDeselect={false}
@@ -38,7 +37,6 @@ export function ModelChoice(props: { url: UrlState; models: readonly string[] })
     <Select
       aria-label="Model"
       placeholder="Any model"
-      size="xs"
       w={190}
       clearable
       searchable

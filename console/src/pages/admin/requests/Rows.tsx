@@ -47,9 +47,9 @@ const WHEN: Column<LogRow> = {
 const WHO: Column<LogRow> = {
   name: 'Account',
   cell: (row) => (
-    <div style={{ overflowWrap: 'anywhere' }}>
-      {row.account_name ?? row.account_id}
-      <div className={`${css.sub} ${css.wide}`}>{row.key_name ?? row.key_id}</div>
+    <div className={css.clipped} title={row.account_name ?? row.account_id}>
+      <div className={css.ellipsis}>{row.account_name ?? row.account_id}</div>
+      <div className={`${css.sub} ${css.wide} ${css.ellipsis}`}>{row.key_name ?? row.key_id}</div>
     </div>
   ),
 };
