@@ -3771,6 +3771,15 @@ export interface components {
             status_code: number;
         };
         /**
+         * RetryInfo
+         * @description When to come back: seconds, as in `"30s"`.
+         */
+        RetryInfo: {
+            /** @default type.googleapis.com/google.rpc.RetryInfo */
+            "@type": string;
+            retryDelay: string;
+        };
+        /**
          * RouteChange
          * @description What is to change; what is left out stays, null is as configured. `enabled` false: nobody's calls go there.
          */
@@ -3886,6 +3895,7 @@ export interface components {
          */
         Status: {
             code: number;
+            details?: components["schemas"]["RetryInfo"][];
             message: string;
             status: string;
         };
