@@ -22,7 +22,7 @@ export function RequestView({ request }: { request: LogDetail }) {
         <Facts
           facts={[
             ['Outcome', <Status {...outcomeOf(request)} />],
-            ['When', <Time at={request.at} />],
+            ['When', <Time at={request.at} seconds />],
             ['Took', request.total_ms === null ? null : duration(request.total_ms)],
             ['First token', request.first_token_ms === null ? null : duration(request.first_token_ms)],
             ['Account', <Link className={admin.link} to={`/admin/accounts/${request.account_id}`}>{request.account_name ?? request.account_id}</Link>],
