@@ -69,7 +69,8 @@ def arguments_in(text: str) -> tuple[dict[str, object], str | None]:
 class ToolResult(msgspec.Struct, frozen=True, tag=True):
     """What a tool gave back; `failed`: its caller says that this is an error.
 
-    `name` is the tool's, None where no call of that id came before.
+    `name` is the tool's, None where no call of that id came before. `spelled` is a failure as text that says itself
+    that it is one.
     """
 
     call_id: str
@@ -77,6 +78,15 @@ class ToolResult(msgspec.Struct, frozen=True, tag=True):
     name: str | None = None
     failed: bool = False
     path: str = ""
+    spelled: str | None = None
+
+    def unflagged(self) -> ToolResult:
+        """For a server that cannot be told that a tool failed. Raises InvalidRequest where no text says so."""
+        if not self.failed:
+            return self
+        if self.spelled is None:
+            raise cannot(f"{self.path}.is_error", "the model's server cannot be told that a tool failed")
+        return msgspec.structs.replace(self, parts=(Text(self.spelled),), failed=False)
 
     @property
     def text(self) -> str:

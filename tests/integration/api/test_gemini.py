@@ -4,6 +4,7 @@ both forms, functions, schemas, embeddings, counts, models, keys, and errors in 
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,40 @@ async def test_functions_are_called_and_answer(client: genai.client.AsyncClient,
     assert tool["function"]["parameters"]["properties"] == {"city": {"type": ["string", "null"]}}
     assert first_asked["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
     assert second_asked["messages"][-1] == {"role": "tool", "tool_call_id": "call_9", "content": "mild"}
+
+
+async def test_the_sdk_calls_functions_by_itself(client: genai.client.AsyncClient, vendor: Vendor) -> None:
+    """Two at once, of which one raises: the SDK tells that in `error`, which the server gets as text."""
+    names = ("Oslo", "Atlantis")
+    calls = [
+        {
+            "id": f"call_{name}",
+            "type": "function",
+            "function": {"name": "weather", "arguments": f'{{"city":"{name}"}}'},
+        }
+        for name in names
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    vendor.script += [Given({**COMPLETION, "choices": [choice]}), Given(COMPLETION)]
+
+    def weather(city: str) -> str:
+        """Tells it."""
+        if city == "Atlantis":
+            raise ValueError("it sank")
+        return "mild"
+
+    config = types.GenerateContentConfig(tools=[weather])
+    answer = await client.models.generate_content(model="plain", contents="Both?", config=config)
+    assert answer.text == "Hi."
+    declared = vendor.asked[0].body["tools"][0]["function"]
+    assert declared["parameters"]["properties"]["city"]["type"] == "string"
+    assert declared["description"] == 'Tells it.\n\nReturns JSON of this schema: {"type":"string"}'
+    assert vendor.asked[1].body["messages"][1]["tool_calls"] == calls
+    good, bad = vendor.asked[1].body["messages"][2:]
+    assert good == {"role": "tool", "tool_call_id": "call_Oslo", "content": "mild"}
+    assert bad["tool_call_id"] == "call_Atlantis"
+    assert json.loads(bad["content"])["error"].endswith("it sank")
 
 
 async def test_a_schema_binds_the_answer(client: genai.client.AsyncClient, vendor: Vendor) -> None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,6 +77,17 @@ def test_calls_without_ids_find_their_responses_in_order() -> None:
     assert asked.messages[2].role == "tool"
     assert [result.call_id for result in results] == [one.id for one in calls]
     assert [(result.text, result.failed) for result in results] == [("cold", False), ('{"code":1}', True)]
+    messages = SERVERS["messages"].write_request(msgspec.structs.replace(asked, max_tokens=9), Sent("m"))
+    assert json.loads(messages)["messages"][2]["content"][1] == {
+        "type": "tool_result",
+        "tool_use_id": calls[1].id,
+        "content": '{"code":1}',
+        "is_error": True,
+    }
+    chat = json.loads(SERVERS["chat"].write_request(asked, Sent("m")))["messages"]
+    assert chat[-1] == {"role": "tool", "tool_call_id": calls[1].id, "content": '{"error":{"code":1}}'}
+    told = json.loads(SERVERS["responses"].write_request(asked, Sent("m")))["input"]
+    assert told[-1]["output"] == '{"error":{"code":1}}'
 
 
 def test_a_schema_becomes_a_json_schema() -> None:
@@ -121,6 +133,11 @@ def test_a_schema_becomes_a_json_schema() -> None:
         ({"generationConfig": {"thinkingConfig": {"thinkingBudget": 0, "thinkingLevel": "LOW"}}}, "thinkingBudget"),
         ({"generationConfig": {"topK": 1.5}}, "topK"),
         ({"safetySettings": [{"category": "C"}]}, "safetySettings[0].threshold"),
+        ({"tools": [{"functionDeclarations": [{"name": "f", "response": {"type": "BLOB"}}]}]}, "response.type"),
+        (
+            {"tools": [{"functionDeclarations": [{"name": "f", "parameters": {}, "parametersJsonSchema": {}}]}]},
+            "functionDeclarations[0].parameters",
+        ),
     ],
 )
 def test_what_has_no_place_is_refused_by_its_path(body: Any, path: str) -> None:

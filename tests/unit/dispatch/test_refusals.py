@@ -140,16 +140,6 @@ CASES: Final[list[tuple[Target, dict[str, Any], str, str]]] = [
     ),
     (
         "gemini",
-        gemini(
-            [{"text": "a"}],
-            [CALL],
-            [{"functionResponse": {"name": "look", "response": {"error": "no"}}}],
-        ),
-        "chat",
-        "contents[2].parts[0].functionResponse.response.error",
-    ),
-    (
-        "gemini",
         gemini([{"text": "a"}], [CALL | {"thoughtSignature": "s"}], [{"text": "b"}]),
         "messages",
         "contents[1].parts[0].thoughtSignature",

@@ -84,7 +84,6 @@ GENERATE: Final = Caller(
         (re.compile(r"^thinking$"), "generationConfig.thinkingConfig.thinkingBudget"),
         (re.compile(r"\.functionCall\.extra_content$"), ".thoughtSignature"),
         (re.compile(r"^(contents\[\d+\])\.content$"), r"\1.parts"),
-        (re.compile(r"\.is_error$"), ".response.error"),
     ),
 )
 COUNT: Final = replace(

@@ -96,7 +96,8 @@ class ContentReader:
             self._waiting.remove(called)
         call_id = given or (called.id if called is not None else "")
         text, failed = _outcome(response)
-        return ToolResult(call_id, (Text(text),), self._names[call_id], failed, response.path)
+        spelled = _encode(response.get("response")).decode() if failed else None
+        return ToolResult(call_id, (Text(text),), self._names[call_id], failed, response.path, spelled)
 
 
 def _text(part: Members, *, assistant: bool) -> Text | Thought:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+import msgspec
+
 from ebbtide.dialects.conversation import (
     Conversation,
     Effort,
@@ -25,6 +27,7 @@ from ebbtide.dialects.gemini.schemas import json_schema
 from ebbtide.dialects.values import MAX_TOKENS, check_json
 
 Mode = Literal["auto", "none", "required"]
+_encode = msgspec.json.Encoder().encode
 
 MEMBERS: Final = frozenset(
     {
@@ -57,6 +60,9 @@ _CONFIG: Final = frozenset(
     }
 )
 _HARMLESS: Final = frozenset({"BLOCK_NONE", "OFF", "HARM_BLOCK_THRESHOLD_UNSPECIFIED"})
+_DECLARATION: Final = frozenset(
+    {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"}
+)
 _SETTING: Final = frozenset({"category", "threshold"})
 _MODES: Final[dict[str, Mode]] = {"MODE_UNSPECIFIED": "auto", "AUTO": "auto", "NONE": "none", "ANY": "required"}
 _EFFORTS: Final[dict[str, Effort | None]] = {
@@ -163,14 +169,26 @@ def _tools(given: Members) -> list[Tool]:
 
 
 def _tool(declared: Members) -> Tool:
-    declared.only(frozenset({"name", "description", "parameters", "parametersJsonSchema", "behavior"}))
+    """The SDKs tell what a function gives back, too; other servers read that in its description."""
+    declared.only(_DECLARATION)
     declared.word("behavior", {"UNSPECIFIED": None, "BLOCKING": None})
-    schema: object = declared.get("parametersJsonSchema")
-    if "parameters" in declared:
-        schema = json_schema(declared.at("parameters"), declared.get("parameters"))
+    description, returned = declared.text("description"), _schema(declared, "response")
+    if returned is not None:
+        told = f"Returns JSON of this schema: {_encode(returned).decode()}"
+        description = f"{description}\n\n{told}" if description else told
+    return Tool(declared.required("name"), description, _schema(declared, "parameters"))
+
+
+def _schema(declared: Members, name: str) -> dict[str, object] | None:
+    """One of a function's schemas, in the API's own words or, by its other name, in JSON Schema's."""
+    schema = declared.get(f"{name}JsonSchema")
+    if name in declared:
+        if schema is not None:
+            raise invalid(declared.at(name), f"stands beside {name}JsonSchema: send one")
+        return json_schema(declared.at(name), declared.get(name))
     if schema is not None and not isinstance(schema, dict):
-        raise invalid(declared.at("parametersJsonSchema"), "expected object")
-    return Tool(declared.required("name"), declared.text("description"), schema)
+        raise invalid(declared.at(f"{name}JsonSchema"), "expected object")
+    return schema
 
 
 def _tool_choice(given: Members | None, tools: tuple[Tool, ...]) -> ToolChoice | None:

@@ -106,8 +106,7 @@ def _part(part: Text | Image) -> dict[str, object]:
 
 
 def _result(part: ToolResult) -> dict[str, object]:
-    if part.failed:
-        raise cannot(f"{part.path}.is_error", "the model's server cannot be told that a tool failed")
+    part = part.unflagged()
     for inner in part.parts:
         if isinstance(inner, Image):
             raise cannot(inner.path, "the model's server takes no image from a tool")

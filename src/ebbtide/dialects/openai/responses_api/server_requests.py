@@ -100,11 +100,10 @@ def _item(part: Part) -> dict[str, object]:
                 "name": tool,
                 "arguments": _encode(arguments).decode(),
             }
-        case ToolResult(call_id=name, parts=parts):
-            if part.failed:
-                raise cannot(f"{part.path}.is_error", "the model's server cannot be told that a tool failed")
-            plain = len(parts) < 2 and all(isinstance(inner, Text) for inner in parts)
-            output: object = part.text if plain else [_part(inner) for inner in parts]
+        case ToolResult(call_id=name):
+            result = part.unflagged()
+            plain = len(result.parts) < 2 and all(isinstance(inner, Text) for inner in result.parts)
+            output: object = result.text if plain else [_part(inner) for inner in result.parts]
             return {"type": "function_call_output", "call_id": name, "output": output}
         case Thought():
             raise cannot(part.path, "the model's server does not take reasoning back")
