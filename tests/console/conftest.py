@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ NO_BROWSER = "no Chromium was found: the console was not tested (EBBTIDE_TEST_BR
 expect.set_options(timeout=20_000)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _NUMBERS = itertools.count(1)
+FAILED = pytest.StashKey[bool]()
 
 
 def find_chromium() -> str | None:
@@ -137,9 +139,18 @@ async def deployment(
             yield Deployment(await processes.start(), database, upstream)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Notes on a browser test whether it failed, so that its window can tell what it showed."""
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
 @pytest.fixture
-async def window(browser: Browser) -> AsyncIterator[Page]:
-    """An empty window in which nobody is signed in."""
+async def window(browser: Browser, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
+    """An empty window in which nobody is signed in. When the test fails, what it showed at the end is printed."""
     context = await browser.new_context(locale="en-US", timezone_id="Europe/Berlin")
     context.set_default_timeout(20_000)
     page = await context.new_page()
@@ -147,6 +158,8 @@ async def window(browser: Browser) -> AsyncIterator[Page]:
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda message: complaints.extend(_complaint(message)))
     yield page
+    if FAILED in request.node.stash:
+        sys.stdout.write(f"{page.url}\n{await page.locator('body').aria_snapshot()}\n")
     await page.unroute_all(behavior="wait")  # an answer that a test changes may just be on its way
     await context.close()
     assert complaints == []

@@ -33,6 +33,7 @@ async def test_a_webhook_is_set_up_delivers_and_is_removed(person: Person) -> No
         await page.get_by_role("button", name="Make a new secret").click()
         assert await page.get_by_label("The signing secret").locator("pre").inner_text() != secret
         await page.get_by_role("button", name="I have copied it").click()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
         await page.get_by_role("button", name="Remove the webhook").click()
         await page.get_by_role("button", name="Remove it").click()
         await expect(page.get_by_role("button", name="Set up")).to_be_visible()
