@@ -70,7 +70,7 @@ KINDS: Final[dict[Kind, Traits]] = {
     "ollama": Traits(_ENGINE, _INSIDE, counts_by="max_tokens"),
     "anthropic": Traits(("messages", "count_tokens"), key_header="x-api-key", key_prefix=""),
     "gemini": Traits(tuple(_GEMINI_VERBS), key_header="x-goog-api-key", key_prefix=""),
-    "standin": Traits(extras=_TOP_K),
+    "standin": Traits(("chat", "embeddings", "count_tokens"), extras=_TOP_K),
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -207,8 +207,7 @@ def _client_timeout(timeouts: Timeouts) -> aiohttp.ClientTimeout:
 async def _ask_standin(request: Request) -> Reply:
     if request.route.latency:
         await asyncio.sleep(request.route.latency)
-    target: Literal["chat", "embeddings"] = "embeddings" if request.wire == "embeddings" else "chat"
-    return Reply(200, standin.answer(target, request.body, request.route.model))
+    return Reply(200, standin.answer(request.wire, request.body, request.route.model))
 
 
 async def _stream_standin(request: Request) -> AsyncGenerator[bytes, None]:

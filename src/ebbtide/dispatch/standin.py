@@ -9,9 +9,11 @@ import base64
 import hashlib
 import math
 import struct
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
+
+from ebbtide.dialects.values import Wire
 
 CREATED = 1_767_225_600
 DIMENSIONS = 256
@@ -23,10 +25,17 @@ _WORDS_A_CHUNK = 4
 _encode = msgspec.json.Encoder().encode
 
 
-def answer(target: Literal["chat", "embeddings"], body: bytes, model: str) -> bytes:
-    """The whole answer to a request body, as JSON. Raises msgspec.DecodeError for a body that is not a JSON object."""
+def answer(wire: Wire, body: bytes, model: str) -> bytes:
+    """The whole answer to a request body of chat, embeddings or count_tokens, as JSON.
+
+    Raises msgspec.DecodeError for a body that is not a JSON object.
+    """
     request = msgspec.json.decode(body, type=dict[str, Any])
-    return _embeddings(request, model) if target == "embeddings" else _completion(request, model, _digest(body))
+    if wire == "embeddings":
+        return _embeddings(request, model)
+    if wire == "count_tokens":
+        return _encode({"input_tokens": _spent([_text(request.get("system")), *_texts(request)])})
+    return _completion(request, model, _digest(body))
 
 
 def chunks(body: bytes, model: str) -> list[bytes]:
@@ -71,8 +80,7 @@ def _completion(request: dict[str, Any], model: str, number: str) -> bytes:
 
 def _reply(request: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Text, finish reason and usage."""
-    messages = request.get("messages")
-    texts = [_text(message.get("content")) for message in messages or () if isinstance(message, dict)]
+    texts = _texts(request)
     last = texts[-1] if texts else ""
     shown = last if len(last) <= _SHOWN else f"{last[:_SHOWN]}…"
     words = f"[stand-in model] No language model wrote this. You sent {len(texts)} message(s), the last: {shown}".split(
@@ -82,8 +90,15 @@ def _reply(request: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     finish = "stop"
     if isinstance(limit, int) and 0 < limit < len(words):
         words, finish = words[:limit], "length"
-    spent, made = sum(map(_tokens, texts)), len(words)
-    return " ".join(words), finish, _usage(spent, made)
+    return " ".join(words), finish, _usage(_spent(texts), len(words))
+
+
+def _texts(request: dict[str, Any]) -> list[str]:
+    return [_text(message.get("content")) for message in request.get("messages") or () if isinstance(message, dict)]
+
+
+def _spent(texts: list[str]) -> int:
+    return sum(map(_tokens, texts))
 
 
 def _usage(spent: int, made: int) -> dict[str, Any]:
@@ -109,7 +124,7 @@ def _embeddings(request: dict[str, Any], model: str) -> bytes:
         }
         for index, text in enumerate(inputs)
     ]
-    spent = sum(map(_tokens, inputs))
+    spent = _spent(inputs)
     usage = {"prompt_tokens": spent, "total_tokens": spent}
     return _encode({"object": "list", "data": data, "model": model, "usage": usage})
 

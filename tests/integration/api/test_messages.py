@@ -337,6 +337,13 @@ async def test_versions(gateway: TestGateway, vendor: Vendor) -> None:
     assert "anthropic-version" in unknown.error["message"]
 
 
+async def test_the_stand_in_counts_what_it_reads(client: AsyncAnthropic) -> None:
+    said: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "A word or two"}]}]
+    counted = await client.messages.count_tokens(model="stand-in", system="Be brief", messages=said)
+    message = await client.messages.create(model="stand-in", system="Be brief", messages=said, max_tokens=50)
+    assert counted.input_tokens == message.usage.input_tokens == 2 + 4
+
+
 async def test_counting_needs_a_server_that_counts(client: AsyncAnthropic) -> None:
     with pytest.raises(anthropic.BadRequestError, match="cannot be asked for count_tokens"):
         await client.messages.count_tokens(model="chat-1", messages=HELLO["messages"])

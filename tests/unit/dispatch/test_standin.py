@@ -34,6 +34,11 @@ def test_a_chat_answer_parses_and_names_itself() -> None:
     assert standin.answer("chat", body(seed=1), "m") != standin.answer("chat", body(), "m")
 
 
+def test_counting_reads_the_system_prompt_and_every_message() -> None:
+    said = {"system": [{"type": "text", "text": "12345"}], "messages": [{"role": "user", "content": "1234"}]}
+    assert json.loads(standin.answer("count_tokens", msgspec.json.encode(said), "m")) == {"input_tokens": 2 + 1}
+
+
 def test_max_tokens_cuts() -> None:
     answer = ChatCompletion.model_validate_json(standin.answer("chat", body(max_tokens=3), "m"))
     assert answer.choices[0].finish_reason == "length"
