@@ -232,7 +232,7 @@ async def test_the_sdks_for_node_and_python_on_the_engine(database_url: str, lis
     assert responses["kinds"][-1] in ("response.completed", "response.incomplete")
     assert [line["response"]["status_code"] for line in responses["batch"]["lines"]] == [200, 200]
     assert (messages["streamed"]["kinds"][0], messages["streamed"]["kinds"][-1]) == ("message_start", "message_stop")
-    assert (messages["count"], messages["counted"] > 0) == (None, True)
+    assert messages["counted"] > 0
     assert messages["batch"]["results"] == {"a": "succeeded", "b": "succeeded"}
     for tour in tours:
         assert (tour["whole"]["finish"], tour["streamed"]["finish"]) in product(("stop", "length"), repeat=2)

@@ -58,7 +58,7 @@ async function main() {
   const kinds = [];
   stream.on("streamEvent", (event) => kinds.push(event.type));
   const final = await stream.finalMessage();
-  let counted = null;
+  const counted = await client.messages.countTokens({ model: asked.model, messages: asked.messages });
   const models = [];
   for await (const one of client.models.list({ limit: 1 })) models.push(one.id);
   console.log(
@@ -67,10 +67,7 @@ async function main() {
       streamed: { text: textOf(final), usage: final.usage, kinds },
       tool: (await client.messages.create({ ...asked, tools, tool_choice: { type: "auto" } })).stop_reason,
       called: process.env.TOOL_MODEL ? await calledTool() : null,
-      count: await refusal(async () => {
-        counted = (await client.messages.countTokens({ model: asked.model, messages: asked.messages })).input_tokens;
-      }),
-      counted,
+      counted: counted.input_tokens,
       missing: await refusal(() => client.messages.create({ ...asked, model: "none" })),
       models,
       batch: await batch(),
