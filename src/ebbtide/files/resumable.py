@@ -129,7 +129,8 @@ async def finish_upload(database: Database, secret: str, settings: Settings, now
     if file_id is None:
         with Upload(settings.batch_max_body_mb * MIB) as upload:
             await _gather(database, secret, standing.received, upload)
-            file_id = await _conclude(database, secret, upload, settings, now)
+            new = NewFile(standing.account_id, standing.filename, now)
+            file_id = await _conclude(database, secret, new, upload, settings)
     async with database.connection() as conn:
         made = await store.get_file(conn, file_id, now)
     if made is None:
@@ -147,20 +148,19 @@ async def _gather(database: Database, secret: str, received: int, upload: Upload
         await asyncio.to_thread(upload.write, data)
 
 
-async def _conclude(database: Database, secret: str, upload: Upload, settings: Settings, now: datetime) -> str:
+async def _conclude(database: Database, secret: str, new: NewFile, upload: Upload, settings: Settings) -> str:
     """The id of the file that it came to: somebody else's who was faster, or a new one of what was gathered.
 
     One transaction stores the file and closes the upload: a crash leaves both or neither.
     """
-    owner = (await find_upload(database, secret, now)).account_id
     async with database.transaction() as conn:
-        await lock_owner(conn, owner)
-        standing = await _find(conn, "lock_upload", secret, now)
+        await lock_owner(conn, new.account_id)
+        standing = await _find(conn, "lock_upload", secret, new.now)
         if standing.file_id is not None:
             return standing.file_id
         if standing.received != upload.size:
             raise Conflict(f"The upload has {standing.received} bytes by now: finish it once no more come")
-        file = await store_upload(conn, NewFile(owner, standing.filename, now), upload, settings)
+        file = await store_upload(conn, new, upload, settings)
         await conn.execute(_Q["finish_upload"], _token(secret), file.id)
         await conn.execute(_Q["drop_parts"], _token(secret))
         return file.id
