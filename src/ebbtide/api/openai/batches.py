@@ -15,7 +15,7 @@ from ebbtide.api.bodies import MIB, read_body
 from ebbtide.api.gateway import Gateway
 from ebbtide.api.openai.files import JSONL
 from ebbtide.api.openai.render import batch_list, batch_object, progress_events, result_list
-from ebbtide.api.parameters import HeaderParameter, IntegerParameter, TextParameter
+from ebbtide.api.parameters import CursorParameter, HeaderParameter, IntegerParameter, TextParameter
 from ebbtide.api.ranges import content_disposition
 from ebbtide.api.routing import Closed, Described, Endpoint
 from ebbtide.batches import cancel, intake, progress, resubmit, results
@@ -36,7 +36,7 @@ from ebbtide.weight import in_turn
 VERSION = "anthropic-version"
 AFTER = TextParameter("after", "The id of the last batch of the page before")
 LIMIT = IntegerParameter("limit", 20, 1, 100, "Batches in a page")
-AFTER_RESULT = TextParameter("after", "The last_id of the page before, `batch_req_<number>`")
+AFTER_RESULT = CursorParameter("after", "batch_req_<number>", result_number)
 IDEMPOTENCY_KEY = HeaderParameter(
     "Idempotency-Key", 255, "Sent again with the same request, answers the batch that the first call created"
 )
@@ -141,7 +141,7 @@ async def delete_batch(gateway: Gateway, request: Request, principal: Principal)
 
 
 async def list_results(gateway: Gateway, request: Request, principal: Principal) -> Response:
-    after, limit = _cursor(request), LIMIT_RESULTS.read(request)
+    after, limit = AFTER_RESULT.read(request), LIMIT_RESULTS.read(request)
     job = await _batch(gateway, request, principal)
     page = await results.list_results(gateway.database, job, after, limit)
     return Response(await asyncio.to_thread(result_list, page), media_type="application/json")
@@ -157,16 +157,6 @@ async def export_batch(gateway: Gateway, request: Request, principal: Principal)
 
 async def _batch(gateway: Gateway, request: Request, principal: Principal) -> Job:
     return await progress.get_batch(gateway.database, principal, request.path_params["id"], gateway.moment())
-
-
-def _cursor(request: Request) -> int | None:
-    after = AFTER_RESULT.read(request)
-    if after is None:
-        return None
-    number = result_number(after)
-    if number is None:
-        raise InvalidRequest("'after' must be the id of a result, batch_req_<number>", param="after")
-    return number
 
 
 _ONE = Described(answer=BatchObject, errors=(404,))
